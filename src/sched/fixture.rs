@@ -154,7 +154,7 @@ impl TestCluster {
         self
     }
 
-    /// Adds or replaces a node. Processes outside of jobs use these GPUs of the node.
+    /// Adds or replaces a node. Processes outside of jobs use its GPUs with the numbers `gpus`.
     pub fn used_outside(mut self, name: &str, available: &str, gpus: &[u16]) -> TestCluster {
         let facts = NodeFacts {
             gpus_outside: gpus.to_vec(),
@@ -365,7 +365,8 @@ impl TestCluster {
         resumes.collect::<Vec<_>>().join("; ")
     }
 
-    /// Marks subjobs of a waiting array as started, by position, without giving them nodes.
+    /// Marks subjobs of a waiting array as started, without giving them nodes: those from position
+    /// `first` to position `last`, inclusive.
     pub fn begun(mut self, id: u64, first: u32, last: u32) -> TestCluster {
         self.begin(id, first, last);
         self

@@ -1,11 +1,11 @@
-//! The arithmetic of fair share: shares, usage and fair-share factors of accounts and users. Of
-//! jobs, this module uses only their charges; it does not depend on nodes and queues.
+//! The arithmetic of fair share: shares, usage and fair-share factors of accounts and users. This
+//! module does not depend on nodes and queues. All it knows of jobs is their charges.
 //!
 //! The input is a tree of accounts and users, a method, and the usage of each member (a user under
 //! an account). The output is a [`ShareTable`] with a factor from 0 to 1 for each account and
 //! member. A higher factor gives a higher priority. The factor orders the queue and stops no job: a
 //! member far above its share still starts a job at once if no other job needs the resources (F19).
-//! [`usage`] decays the usage before it is compared with the shares.
+//! Module [`usage`] decays the usage before it is compared with the shares.
 
 mod tree;
 

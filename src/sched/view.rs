@@ -1,4 +1,4 @@
-//! The input of a cycle (nodes, queue, running jobs), and the plan that it returns.
+//! The input of a cycle (nodes, queue, running jobs), and the plan that the cycle returns.
 //!
 //! The other modules of the scheduler share these types. This module makes no scheduling decisions.
 

@@ -61,7 +61,7 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
 }
 
 /// The overrides of `qmgr`, read from the spool (schedd's database); empty if there is no spool, or
-/// if its schema is older than this program.
+/// if schedd must first upgrade the schema of the spool.
 fn stored_overrides(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
     match SpoolReader::open(&file) {

@@ -143,8 +143,8 @@ impl Schedd {
             && matches!(context.earlier_submission(submission.token), Ok(None))
     }
 
-    /// Handles a failure to store a script. If the disk is full, this starts the refusal of new
-    /// jobs before a commit fails.
+    /// Handles a failure to store a script. If the disk is full, schedd refuses new jobs from now
+    /// on, before a commit fails.
     fn handle_storage_error(&mut self, error: SpoolError) {
         match error {
             SpoolError::Full => self.reserve.mark_incomplete(error),
@@ -152,7 +152,8 @@ impl Schedd {
         }
     }
 
-    /// Continues submissions after the storage of their scripts.
+    /// Continues submissions with scripts that have been stored. Refuses submissions with scripts
+    /// that could not be stored.
     pub(super) fn take_stored(&mut self) {
         for Stored {
             token,

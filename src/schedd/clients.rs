@@ -37,7 +37,7 @@ const IDLE_TIMEOUT: Span = Span::seconds(300);
 /// Maximum size in bytes of replies that a client has not read. Clients with more are disconnected.
 const MAX_BACKLOG: usize = 4 << 20;
 
-/// Maximum size in bytes of a user's incomplete messages, over all connections.
+/// Maximum size in bytes of the incomplete messages on all connections of a user.
 const MAX_PARTIAL: usize = 64 << 20;
 
 /// Maximum number of requests handled per client in one tick (pass of the event loop).
@@ -117,8 +117,8 @@ impl Clients {
         self.last
     }
 
-    /// The descriptors to poll for reading, and whether also for writing. Paused clients are
-    /// omitted.
+    /// The descriptors to poll for reading, each with whether to poll it for writing, too. Paused
+    /// clients are omitted.
     pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>, bool)> {
         let read = self
             .connections
@@ -220,7 +220,7 @@ impl Clients {
         }
     }
 
-    /// Sends a reply, and a copy of a descriptor to the client.
+    /// Sends a reply with a copy of a descriptor.
     pub fn answer_with_descriptor(&mut self, token: Token, reply: &Reply, passed: BorrowedFd) {
         let Some(client) = self.connections.get_mut(&token) else {
             return;
@@ -231,8 +231,8 @@ impl Clients {
         }
     }
 
-    /// Marks that a client waits for a reply. Until then, the idle timeout does not apply to the
-    /// client.
+    /// Marks that a client waits for a reply. Until the reply is sent, no timeout applies to the
+    /// client, unless it has sent an incomplete message.
     pub fn await_change(&mut self, token: Token) {
         if let Some(client) = self.connections.get_mut(&token) {
             client.watches = true;

@@ -123,7 +123,7 @@ impl Schedd {
         }
     }
 
-    /// Sends the notices to users that can be sent now.
+    /// Sends to users those notices that can be sent now.
     pub(super) fn notify_users(&mut self) {
         let host = &self.server.setup.host;
         let events = self.user_notices.send(&mut self.nodes, host, monotonic());
@@ -159,7 +159,7 @@ impl Schedd {
         }
     }
 
-    /// Answers the clients that wait for the end of a job, if it has ended.
+    /// Answers the clients that wait for the end of a job, if the job has ended or is unknown.
     fn answer_end(&mut self, id: JobId) {
         if self
             .server

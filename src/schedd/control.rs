@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Maximum time for schedd to respond.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether a running schedd answers a request. A schedd that only accepts connections may be about
-/// to exit.
+/// Whether a running schedd answers a request. A schedd that accepts connections but does not
+/// answer is possibly about to exit.
 pub fn is_served(home: &Home) -> bool {
     let Ok(mut client) = Client::reach(home) else {
         return false;

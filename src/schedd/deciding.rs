@@ -11,7 +11,7 @@ use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
 
 impl Schedd {
-    /// Runs cycles. A job may depend on the start of another job. Therefore, if the plan of a cycle
+    /// Runs cycles. A job can depend on the start of another job. Therefore, if the plan of a cycle
     /// affects dependent jobs, another cycle follows at once.
     pub(super) fn decide(&mut self) {
         self.server.dependencies.has_affected_jobs = false;
@@ -23,7 +23,7 @@ impl Schedd {
     }
 
     /// Runs one scheduling cycle and carries out its plan. Starts are on disk before any node gets
-    /// the order. Returns whether anything was carried out.
+    /// the order to start a job. Returns whether anything was carried out.
     fn decide_once(&mut self) -> bool {
         if !self.may_decide() {
             return false;
@@ -52,8 +52,8 @@ impl Schedd {
 
     /// Whether the scheduler may run now.
     fn may_decide(&mut self) -> bool {
-        // If the disk is almost full, its free space is reserved for the ends of running jobs. With
-        // scheduling off, only `qrun` starts jobs.
+        // If the disk is almost full, the free space on the disk is reserved for the ends of
+        // running jobs. With scheduling off, only `qrun` starts jobs.
         let is_off = !self.reserve.is_complete()
             || !self.server.setup.config.cycle.scheduling
             || self.shutdown_mode.is_some();
@@ -84,7 +84,7 @@ impl Schedd {
         is_due.then_some(triggers)
     }
 
-    /// Passes the bookings and reasons of a plan to the next cycle and to displays.
+    /// Passes the bookings and reasons of a plan to the next cycle and to the reports for users.
     fn publish(&mut self, plan: &Plan, triggers: &Triggers) {
         self.next_cycle = plan.next;
         self.faults.log_once(

@@ -20,8 +20,8 @@ enum Watched {
     Client(Token),
     Node(usize),
     Call(Token),
-    /// A program of the site. [`Schedd::serve`] checks the output and time limits of all such
-    /// programs in each pass.
+    /// A program of the site. [`Schedd::serve`] checks the output and time limits of all programs
+    /// of the site in each pass.
     Site,
 }
 
@@ -50,14 +50,14 @@ impl Schedd {
             self.tick(inputs);
             self.notify_users();
             self.exit_after_qterm();
-            self.restart_log();
+            self.finish_checkpoint();
         }
         self.exit();
     }
 
     /// Whether to delay the inputs, to commit them together with later inputs. Only reports such as
-    /// the start of a job are delayed, because no client waits for their commit. If a short job
-    /// ends during the delay, its start and end are committed together.
+    /// the start of a job are delayed, because no client waits until they are committed. If a short
+    /// job ends during the delay, its start and end are committed together.
     fn delays_commit(&mut self) -> bool {
         if self.inbox.is_empty()
             || !self.inbox.iter().all(Input::may_be_delayed)
@@ -76,7 +76,8 @@ impl Schedd {
         delays_commit
     }
 
-    /// Whether there is a report on an interactive job, for whose start a user may wait.
+    /// Whether the inbox has a report on the state of an attempt of an interactive job. Then no
+    /// input is delayed, because a user can be waiting for the start of the job.
     fn has_interactive_start(&self) -> bool {
         self.inbox.iter().any(|input| match input {
             Input::Report(_, NodeReport::Attempt(id, ..)) => {
@@ -86,15 +87,16 @@ impl Schedd {
         })
     }
 
-    fn restart_log(&self) {
+    fn finish_checkpoint(&self) {
         if self.checkpoints.take_done()
             && let Err(error) = self.spool.finish_checkpoint()
         {
-            tracing::debug!("cannot restart the spool's write-ahead log: {error}");
+            tracing::debug!("cannot copy the rest of the spool's write-ahead log: {error}");
         }
     }
 
-    /// Waits until there is something to read, or a timer expires.
+    /// Waits until a descriptor can be read (or written, if output waits for it), or a timer
+    /// expires. Does not wait if complete requests of clients are pending.
     fn wait_for_events(&self) -> Vec<Watched> {
         let mut watched = vec![
             Watched::Listener,

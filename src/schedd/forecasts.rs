@@ -24,7 +24,7 @@ use std::cmp::Reverse;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Maximum number of jobs that a query may name.
+/// Maximum number of jobs that a query can name.
 const MAX_JOBS: usize = 1000;
 
 impl Schedd {
@@ -35,7 +35,8 @@ impl Schedd {
         }
     }
 
-    /// Continues with the queries that wait for a newer snapshot, once it may be taken.
+    /// When the time to try again has come, tries the queries again that wait for a newer snapshot.
+    /// Snapshots are limited in rate and number.
     pub(super) fn retry_forecasts(&mut self) {
         let now = monotonic();
         self.snapshots.expire(now);
@@ -187,8 +188,8 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
     pools
 }
 
-/// The job that a submission would create, as if it were queued from its begin time on, and whether
-/// it would be held.
+/// The job that a submission would create, with its begin time, if any. The job is in state queued
+/// even if it would be held. The flag is true if it would be held.
 fn trial_job(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
     let owner = context.caller.owner.clone();
     let (draft, dependencies) = context.draft(&owner, submission)?;
@@ -233,8 +234,9 @@ fn released(server: &ServerState, id: JobId) -> Option<Job> {
     Some(job)
 }
 
-/// The running jobs that were queued behind a job and started after the job became eligible, latest
-/// start first, at most [`Explanation::MOST`] (I9).
+/// The running and suspended jobs that are behind a job in the queue and started after the job
+/// became eligible. The latest start comes first, and at most [`Explanation::MOST`] are listed
+/// (I9).
 fn overtakers(server: &ServerState, id: JobId) -> Vec<Overtaker> {
     let Some((job, since)) = server
         .known(id)

@@ -3,10 +3,10 @@
 //!
 //! A request that needs approval first passes all checks of the server, and then waits while the
 //! event loop continues. Once the hooks allow the request, it is checked again with the hooks'
-//! changes, and applied. Nothing is stored before that: if the client disconnects or schedd is
-//! killed, the request is lost, but no client has seen a job id. A start that needs approval is
-//! removed from the plan. Once the hooks allow the start, the next cycle starts the job. No job is
-//! preempted for a start that hooks have not allowed.
+//! changes, and applied. Nothing is stored while the request waits. If the client disconnects or
+//! schedd is killed during this time, the request is lost, but no client has seen a job id. A start
+//! that needs approval is removed from the plan. Once the hooks allow the start, the next cycle
+//! starts the job. No job is preempted for a start that hooks have not allowed.
 
 use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
 use crate::config::overrides::{AttributeKey, QmgrObject};
@@ -172,7 +172,7 @@ impl Schedd {
     }
 
     /// Completes a case: queues the request or the decision for the next tick (pass of the event
-    /// loop), or refuses the request. An error names the hook that refused.
+    /// loop), or refuses the request. An error in `decision` has the name of the hook that refused.
     fn complete(&mut self, case: Case, decision: Result<(), (String, Refusal)>) {
         let Case {
             matter, set, by, ..
@@ -200,8 +200,8 @@ impl Schedd {
         }
     }
 
-    /// Passes the starts that hooks have allowed to the scheduler, which preempts jobs only for
-    /// these starts.
+    /// Gives the scheduler the list of the starts that hooks have allowed. The scheduler preempts
+    /// jobs only for these starts. Without hooks for starts, there is no list and no restriction.
     pub(super) fn renew_permits(&mut self) {
         let mut permits = None;
         if self.has_hooks(HookEvent::RunJob) {
@@ -218,8 +218,8 @@ impl Schedd {
         self.server.set_permits(permits);
     }
 
-    /// Removes the starts that hooks have not allowed from a plan, and queues them for hooks. Also
-    /// queues the starts for which the plan would preempt jobs.
+    /// Removes from a plan the starts that hooks have not allowed, and queues them for hooks. Also
+    /// queues the starts for which the plan would preempt jobs if hooks allowed them.
     pub(super) fn hold_back_unapproved(&mut self, plan: &mut Plan) {
         self.hooks.wanted.clear();
         if !self.has_hooks(HookEvent::RunJob) {

@@ -86,8 +86,8 @@ impl Schedd {
         }
     }
 
-    /// Before an exit: removes the socket, and accepts the connections made before. If a client has
-    /// connected, listens again and returns false.
+    /// Before schedd exits: removes the socket, and accepts the connections that clients made
+    /// before the removal. If there is a client, listens again and returns false.
     fn has_no_new_connection(&mut self) -> bool {
         self.listener.remove();
         self.clients
@@ -99,8 +99,8 @@ impl Schedd {
         self.clients.is_empty()
     }
 
-    /// Whether a personal schedd has had no work for so long that it may exit. The next command
-    /// starts it again.
+    /// Whether a personal schedd has had no work for longer than the idle limit (the key `idle` of
+    /// `[server]`), and therefore exits. The next command starts it again.
     fn is_idle(&mut self) -> bool {
         let has_live_job = self
             .server

@@ -22,8 +22,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether the commit of this input may be delayed. If such a report is lost, noded sends the
-    /// information again.
+    /// Whether the commit of this input may be delayed. True only for reports with information that
+    /// noded sends again if the report is lost.
     pub fn may_be_delayed(&self) -> bool {
         match self {
             Input::Report(_, NodeReport::TaskRequest(request)) => {

@@ -2,9 +2,9 @@
 //! server, the parent (F17).
 //!
 //! The nested installation is a personal installation in the job's `TMPDIR`. Its noded offers the
-//! job's resources. This process is the main process of the job. It starts the nested schedd, runs the
-//! given command, waits for the nested jobs, and ends all remaining processes, so that no process
-//! outlives the job.
+//! job's resources. This process is the main process of the job. It starts the nested schedd, runs
+//! the given command, waits for the nested jobs, and ends all remaining processes, so that no
+//! process outlives the job.
 
 use crate::model::job::state::JobState;
 use crate::model::time::Span;
@@ -109,9 +109,9 @@ enum NestedEnd {
     Signal(Signal),
 }
 
-/// Runs the command and waits for the jobs, or without a command waits until the nested schedd
-/// exits. Meanwhile, a thread (the taker) takes jobs from a queue of the parent. A signal stops the
-/// taker at once.
+/// Runs the command and waits for the jobs. Without a command, waits until the nested schedd exits.
+/// Meanwhile, a thread (the taker) takes jobs from a queue of the parent, if one is given. A signal
+/// stops the taker at once.
 fn serve(
     home: &Home,
     (schedd, command): (Pid, &[OsString]),
@@ -193,7 +193,7 @@ fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
 }
 
 /// The jobs that are still queued in the spool after the nested schedd has exited. An idle schedd
-/// exits only if such jobs can never run.
+/// exits only if all queued jobs can never run.
 fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
     let Some(mut reader) = SpoolReader::open(&spool::file(home))? else {
         return Ok(None);

@@ -1,5 +1,5 @@
 //! The connections to the nodeds (the daemons of the hosts). schedd connects to each configured
-//! noded. A personal schedd also starts the noded of its own host if that does not respond.
+//! noded. A personal schedd also starts the noded of its own host if this noded does not respond.
 
 use crate::model::time::Span;
 use crate::server::setup::Setup;
@@ -23,8 +23,8 @@ const MAX_REDIAL_DELAY: Span = Span::seconds(5);
 const REFUSED_DELAY: Span = Span::seconds(2);
 /// Backlog of unread orders, in bytes, above which a noded gets no orders to start tasks.
 const MAX_BACKLOG: usize = 32 << 20;
-/// Maximum delay between two starts of schedd's own noded, if it ends before schedd can connect to
-/// it.
+/// Maximum delay between two starts of schedd's own noded, if the noded ends before schedd can
+/// connect to it.
 const MAX_RESTART_DELAY: Span = Span::seconds(2);
 
 /// All nodeds of this schedd.
@@ -133,7 +133,7 @@ pub enum NodedEvent {
     Lost(Vec<String>),
     /// schedd's own noded has served a schedd with a higher epoch (a number that grows with each
     /// start of schedd). That schedd had another spool, because this spool is locked. schedd
-    /// continues with this value, which is higher still.
+    /// continues with the epoch of this event, which is higher than the epochs of both schedds.
     Epoch(u64),
 }
 
@@ -208,7 +208,7 @@ impl Nodes {
             .unwrap_or(PING_INTERVAL)
     }
 
-    /// The descriptors to poll for reading, and whether also for writing.
+    /// The descriptors to poll for reading, each with whether to poll it for writing, too.
     pub fn watched(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>, bool)> {
         self.targets.iter().filter_map(|(&index, target)| {
             target
@@ -363,8 +363,8 @@ impl Nodes {
             .unwrap_or_default()
     }
 
-    /// Refuses a noded with a reason, and closes the connection. A later connection may find the
-    /// reason resolved.
+    /// Refuses a noded with a reason, and closes the connection. schedd connects again after
+    /// `REFUSED_DELAY`, in case the reason no longer holds.
     pub fn refuse(&mut self, index: usize, why: String) {
         let Some(target) = self.targets.get_mut(&index) else {
             return;
@@ -527,7 +527,7 @@ impl Target {
     }
 
     /// Turns a report into an event. A greeting sets the noded's nodes; only names that are allowed
-    /// at the noded's socket are accepted, because the socket may be the end of a tunnel to any
+    /// at the noded's socket are accepted, because the socket can be the end of a tunnel to any
     /// noded. A noded that serves a newer schedd is disconnected.
     fn accept_report(&mut self, index: usize, report: NodeReport) -> NodedEvent {
         match report {

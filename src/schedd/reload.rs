@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Schedd {
-    /// Reloads `lanai.toml`. The file is refused as a whole if it is invalid, or if it removes a
-    /// requested resource or changes its type.
+    /// Reloads `lanai.toml`. The file is refused as a whole if it is invalid, or if it removes
+    /// a resource that is requested, or changes its type.
     pub(super) fn reload(&mut self) {
         let setup = &self.server.setup;
         let mut next = match configuration::read(&self.home) {
@@ -142,8 +142,8 @@ fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
     None
 }
 
-/// Resets the settings in `next` that take effect only when schedd is restarted to their current
-/// values. Returns the names of those that differed.
+/// Some settings take effect only when schedd is restarted. Resets these settings in `next` to
+/// their current values. Returns the names of the settings that differed.
 fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     let (old, file) = (&now.file, Arc::make_mut(&mut next.file));
     let mut kept = Vec::new();

@@ -30,7 +30,8 @@ impl Schedd {
         self.stopping = true;
     }
 
-    /// Whether a request that submits or starts jobs, or makes a reservation, comes after `qterm`.
+    /// Whether schedd refuses a request because of an earlier `qterm`: the request submits or
+    /// starts jobs, or makes a reservation.
     pub(super) fn is_too_late_for(&self, request: &ClientRequest) -> bool {
         let begins = matches!(
             request,

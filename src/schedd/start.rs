@@ -62,7 +62,8 @@ struct Arguments {
         conflicts_with = "preset"
     )]
     config: Option<PathBuf>,
-    /// Move the owner's waiting jobs from this queue of the outer schedd to the nested queue.
+    /// Move waiting jobs of the job's owner from this queue of the outer schedd to the nested
+    /// queue.
     #[arg(long, value_name = "QUEUE", requires = "nested")]
     queue: Option<String>,
     /// Command to run; its qsub and qstat use the nested queue.

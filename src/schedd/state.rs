@@ -69,16 +69,16 @@ pub struct Schedd {
     pub(super) resource_poller: ResourcePoller,
     pub(super) hooks: Hooks,
     pub(super) signals: Signals,
-    /// A text with the changes of a reload, until they are committed.
+    /// The changes of a reload, as text for the log, until they are committed.
     pub(super) reloaded: Option<String>,
-    /// Jobs whose orders could not be sent yet, because the spool could not be read.
+    /// Jobs with orders that could not be sent yet, because the spool could not be read.
     pub(super) unsent_orders: BTreeSet<JobId>,
     /// The inputs for the next tick.
     pub(super) inbox: Vec<Input>,
     pub(super) scripts: Scripts,
     /// Number of commits with changes of the state so far. Equal revisions mean equal state.
     pub(super) revision: u64,
-    /// When the next cycle is due even without an event, if the last plan named a time.
+    /// The time at which the last plan requests a further cycle; None if it requests none.
     pub(super) next_cycle: Option<Time>,
     /// When schedd last had work.
     pub(super) last_busy: Span,

@@ -1,5 +1,5 @@
-//! Accounting records: one for each ended attempt, except for a failed start that is retried, and
-//! one for a job that ends while it waits.
+//! Accounting records. Each ended attempt has one, except a failed start that is retried. A job
+//! that ends while it waits also has one.
 //!
 //! A record is stored in the transaction that ends the attempt or job, together with the charge.
 //! Therefore each such end has exactly one record. A job ended by force gets its record at once,

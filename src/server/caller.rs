@@ -80,8 +80,8 @@ impl Caller {
         person.is(user, &setup.host) && is_account
     }
 
-    /// Warns if the user's name has rights that are bound to another uid: an earlier account of
-    /// this name. An administrator must then grant the rights to the new account.
+    /// Warns if rights of this user name belong to an earlier account with another uid. An
+    /// administrator must then grant the rights to the new account.
     pub fn warn_of_other_account(&self, setup: &Setup) {
         let Owner { user, uid, .. } = &self.owner;
         let Some(bound) = setup.grantees.number(user).filter(|bound| bound != uid) else {

@@ -15,7 +15,8 @@ use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::server::setup::Setup;
 
-/// The open charge of a running job. None if the job does not run, is suspended or is not charged.
+/// The charge of a running job, with an open end. None if the job does not run, is suspended or
+/// is not charged.
 pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
     let run = job.life.open_run().filter(|run| !run.is_stopped())?;
     charged(setup, job).map(|factor| Charge::of(job, run, factor))

@@ -54,8 +54,9 @@ pub fn checkpoint_held_job(server: &mut ServerState, id: JobId, by: &str) {
     }
 }
 
-/// Handles a failed checkpoint. A job that is being preempted is preempted by the next possible
-/// action, unless its preemptor no longer waits. Any other job continues.
+/// Handles a failed checkpoint. If the checkpoint was for a preemption, the preemptor (if any)
+/// still waits, and a later action is possible, preempts the job by that action. Otherwise the job
+/// continues.
 pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) {
     let Some(job) = server
         .job(id)
@@ -77,7 +78,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
             why: why.to_string(),
         },
     );
-    // If the preemptor has started or ended meanwhile, the job continues.
+    // If the preemptor has started or ended since, the job continues.
     let waits = |to: JobId| server.holds_resources_for(to);
     let Some(preemption) = preemption.filter(|preemption| preemption.to.is_none_or(waits)) else {
         return;

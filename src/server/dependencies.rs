@@ -48,9 +48,10 @@ impl JobStore for ServerState {
     }
 }
 
-/// Removes the dependencies of a job that an operator has released, and its membership in a
-/// `runone` set if another member bars the job. `was` is the job before the release. The removed
-/// conditions are still displayed; the membership is not.
+/// Removes a job's dependencies on other jobs, after an operator has released the job with
+/// `qrls -h s`. If another job of its `runone` set bars the job, also removes the job from this
+/// set. `was` is the job before the release. The removed dependencies are still displayed; the
+/// membership in the set is not.
 pub fn lift(server: &mut ServerState, was: &Job) {
     let id = was.id;
     for (other, condition) in server.dependencies.conditions(id) {

@@ -36,8 +36,8 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Adds the reply to a request, or the client to those that wait for a job. Adds the orders
-    /// that follow from the request.
+    /// Adds the reply to a request, and the orders that follow from the request. If the client
+    /// waits for the end of a job, adds the client to `waits` instead.
     pub fn answer(
         &mut self,
         server: &ServerState,

@@ -16,8 +16,8 @@ pub enum Granted {
     Done,
     /// The request is carried out, with a message for the client.
     Noted(String),
-    /// The request altered this job; the node that runs the job receives the new limits. The texts
-    /// are messages for the client, such as warnings.
+    /// The request altered this job. If the job is running, its node receives the new time limits.
+    /// The texts are messages for the client, such as warnings.
     Altered(JobId, Vec<String>),
     /// The client receives its reply when this job has finished.
     Wait(JobId),

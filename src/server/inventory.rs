@@ -15,7 +15,7 @@ pub struct Inventory {
     pub directory: String,
     /// The nodes of this noded.
     pub nodes: Vec<NodeFacts>,
-    /// The scripts (task 0) and tasks of the noded whose ends schedd has not confirmed.
+    /// The scripts (task 0) and tasks of the noded, until schedd has confirmed their ends.
     pub attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
 }
 

@@ -14,14 +14,14 @@ use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::server::state::ServerState;
 
-/// Interval between checks of pending starts: an eighth of the timeout, 1 to 30 s; 30 s without a
-/// timeout.
+/// Interval between checks of pending starts: an eighth of the timeout, but at least 1 s and at
+/// most 30 s; 30 s without a timeout.
 pub fn check_interval(timeout: Option<Span>) -> Span {
     let eighth = timeout.map_or(i64::MAX, |timeout| timeout.0 / 8);
     Span(eighth.clamp(1000, 30_000))
 }
 
-/// Cancels the attempts whose node has not confirmed the start in time.
+/// Cancels an attempt if its node has not confirmed the start in time.
 pub fn cancel_overdue_starts(server: &mut ServerState) {
     let Some(timeout) = server.setup.config.launch.start_timeout else {
         return;
@@ -43,8 +43,8 @@ pub fn cancel_overdue_starts(server: &mut ServerState) {
 
 /// The attempt of a job if its start is overdue: the timeout and the time limits of hooks and
 /// prologue have passed since the start, or since the node came up. None for a job with stage-in or
-/// a private directory, whose preparation may take longer. None if the node is down, because the
-/// node may have started the job and report this later.
+/// a private directory, because its preparation may take longer. None if the node is down, because
+/// the node may have started the job and report this later.
 fn overdue_attempt(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
     let run = job.life.open_run()?;
     if job.life.want != Want::Run || !run.has_script() || run.session.is_some() {

@@ -82,7 +82,7 @@ pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Op
         return occasion("b", "Begun execution");
     }
     match (before, job.life.state) {
-        // No mail: the job continues on another server.
+        // No mail, because the job continues on another server.
         _ if job.life.moved_to.is_some() => None,
         (JobState::Queued, JobState::Begun) => occasion("b", "Begun execution"),
         (JobState::Running, JobState::Held) if !job.life.holds.is_none() => {
@@ -116,8 +116,8 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
             occasion("ae", format!("Job deleted at request of {by}"))
         }
-        // No mail: the last waiting subjobs of an array were deleted, and none of its subjobs had
-        // started.
+        // No mail if the last waiting subjobs of an array were deleted, and none of its subjobs
+        // had started.
         _ if !began && event.is_none() => None,
         _ if !began && !matches!(job.life.want, Want::Gone(_)) => occasion(
             "ae",

@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Handles an inventory: marks the listed nodes as up, applies the status of each listed script,
-/// and handles scripts on these nodes that are missing in the inventory. Tasks are handled
-/// elsewhere.
+/// and handles scripts on these nodes that are missing in the inventory. `report_dispatch`
+/// handles the tasks.
 pub fn apply_inventory(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -44,7 +44,7 @@ pub fn apply_inventory(
     lose_missing(server, inventory);
 }
 
-/// Handles the attempts whose scripts a noded should run but does not list in its inventory.
+/// Handles the attempts with a script that a noded should run but does not list in its inventory.
 pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
     let scripts = inventory
         .attempts
@@ -128,9 +128,9 @@ pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool
     own.is_none_or(|own| own == directory)
 }
 
-/// Records why a noded was refused. Orders this noded to end the scripts and tasks whose attempts
-/// are not open or are recorded in another state directory, because the jobs may run on other nodes
-/// by now.
+/// Records why a noded was refused. Orders this noded to end each script or task with an attempt
+/// that is not open or is recorded in another state directory, because the job may run on another
+/// node by now.
 pub fn refuse(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -214,7 +214,8 @@ pub fn running_on(server: &ServerState, here: impl Fn(&str) -> bool) -> Vec<Arc<
     server.holders().filter(runs_here).cloned().collect()
 }
 
-/// Whether the node that runs a job's script is up. Checked before orders that are not repeated.
+/// Whether the node that runs a job's script is up. Callers check this before they send an order
+/// that schedd does not repeat.
 pub fn is_node_up(server: &ServerState, id: JobId) -> bool {
     let node = server
         .job(id)
@@ -331,7 +332,7 @@ pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     }
 }
 
-/// Sets nodes offline after the failure of a hook whose `fail_action` requires this.
+/// Sets nodes offline after the failure of a hook with a `fail_action` that requires this.
 pub fn set_offline(server: &mut ServerState, nodes: &[String], why: &str) {
     let now = server.now;
     // An offline node keeps its earlier comment.
@@ -353,7 +354,7 @@ pub fn set_offline(server: &mut ServerState, nodes: &[String], why: &str) {
 /// When a node has been down for this time, its jobs are marked as out of contact.
 const CONTACT_LOST_AFTER: Span = Span::seconds(5);
 
-/// Marks the jobs of nodes that have been down for `CONTACT_LOST_AFTER`.
+/// Marks jobs as out of contact if their node has been down for `CONTACT_LOST_AFTER`.
 pub fn mark_lost_contacts(server: &mut ServerState) {
     let now = server.now;
     let silent = server
@@ -365,7 +366,7 @@ pub fn mark_lost_contacts(server: &mut ServerState) {
     }
 }
 
-/// Marks the jobs of a node that does not respond.
+/// Marks the jobs of an unresponsive node as out of contact.
 pub fn lose_contact(server: &mut ServerState, node: &str) {
     let mut jobs = running_on(server, |name| name == node);
     let tasks = tasks::running_on(server, |name| name == node).into_iter();

@@ -151,7 +151,7 @@ fn job_hooks(server: &ServerState, job: &Job) -> Option<Box<JobHooks>> {
     }))
 }
 
-/// The amount of a resource in the share that runs the script.
+/// The amount of a resource in the first share, which runs the script.
 fn granted_amount(run: &Run, resource: &str) -> Option<i64> {
     run.shares
         .first()?

@@ -34,7 +34,7 @@ pub trait Accounts: fmt::Debug {
     fn group_name(&self, gid: u32) -> String;
     /// The gid of a group if the user is a member; None otherwise.
     fn membership(&self, owner: &Owner, group: &str) -> Result<Option<u32>, Refusal>;
-    /// Whether schedd's own process may run jobs with this group.
+    /// Whether a process of schedd's user is allowed to change to this group.
     fn may_set_group(&self, gid: u32) -> bool;
     /// The local time zone.
     fn zone(&self) -> &dyn Zone;

@@ -42,7 +42,7 @@ impl ReportingNoded<'_> {
         is_here && node_reports::belongs_to(server, name, self.directory)
     }
 
-    /// Whether a script or task runs on one of the noded's nodes; None if it runs on no node.
+    /// Whether a script or task runs on one of the noded's nodes; None if it is not known to run.
     fn runs(&self, server: &ServerState, name: TaskName) -> Option<bool> {
         let job = server.job(name.job)?;
         let node = tasks::node_of(job, name.attempt, name.task)?;

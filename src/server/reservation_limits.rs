@@ -12,10 +12,12 @@ use crate::model::time::Span;
 use crate::server::caller::Caller;
 use crate::server::state::ServerState;
 
-/// Maximum number of occurrences of all reservations of a user. Also holds for operators.
+/// Maximum number of current and future occurrences of all reservations of a user. Also holds for
+/// operators.
 const MAX_OCCURRENCES: usize = 1000;
 
-/// Refuses users who may not reserve, and users who would exceed the limit with `more` occurrences.
+/// Refuses users who may not reserve, and users who would exceed the limit with `more` further
+/// occurrences.
 pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Result<(), Refusal> {
     let bounds = &server.setup.config.server.reserving;
     let owner = &caller.owner;

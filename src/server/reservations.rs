@@ -258,7 +258,7 @@ fn zone_of(
 ) -> Result<Option<Box<dyn Zone>>, Refusal> {
     let name = match (&requested.rule, &requested.zone) {
         (None, _) => return Ok(None),
-        (Some(_), None) => return Err(Refusal::other_zone("(unset)", &accounts.zone_name())),
+        (Some(_), None) => return Err(Refusal::other_zone("(not set)", &accounts.zone_name())),
         (Some(_), Some(name)) => name,
     };
     let zone = accounts.zone_named(name);
@@ -348,8 +348,9 @@ fn fitting_shares(server: &ServerState, after: &Reservation) -> Option<Vec<NodeS
     keeps.then(|| when.shares.clone())
 }
 
-/// Reserves the nodes of a running job until its walltime ends, and moves the job into this
-/// reservation. Returns the id; None for a subjob, or if the job does not run or has a reservation.
+/// Reserves the resources of a running job on its nodes until its walltime ends, and moves the job
+/// into this reservation. Returns the id; None for a subjob, or if the job does not run or has a
+/// reservation.
 fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -> Option<String> {
     let is_in_reservation = job.spec.reservation.is_some();
     if job.life.state != JobState::Running || is_in_reservation || job.id.index().is_some() {
@@ -418,7 +419,7 @@ fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -
     Some(id)
 }
 
-/// `-W create_resv_from_job=true`: reserves the nodes of a job that has just started.
+/// `-W create_resv_from_job=true`: reserves the resources of a job that has just started.
 pub(crate) fn create_from_started_job(server: &mut ServerState, id: JobId) {
     let Some(job) = server.job(id).cloned() else {
         return;
@@ -435,7 +436,7 @@ pub(crate) fn create_from_started_job(server: &mut ServerState, id: JobId) {
 }
 
 /// Time-driven changes: reservations begin and end, unconfirmed reservations are retried, lost
-/// nodes are replaced, and finished reservations are removed after their last job.
+/// nodes are replaced, and finished reservations are removed once they have no jobs.
 pub(crate) fn advance(server: &mut ServerState) {
     site_calendar::advance(server);
     let may_search = server.may_search_replacements(SEARCH_INTERVAL);
@@ -546,8 +547,8 @@ const DEGRADED_AFTER: Span = Span::seconds(60);
 const SEARCH_INTERVAL: Span = Span::seconds(60);
 
 /// Records the lost nodes of a reservation, which is degraded while it has any. If the reservation
-/// has not begun, replaces its nodes instead, if possible. While the same nodes are lost, tries
-/// this only if `may_search`.
+/// has not begun, replaces its nodes instead, if possible. While the set of lost nodes is
+/// unchanged, searches for replacements only if `may_search`.
 fn notice_lost_nodes(server: &mut ServerState, id: &str, may_search: bool) {
     let Some(reservation) = server.reservation(id).cloned() else {
         return;

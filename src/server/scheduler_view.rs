@@ -90,9 +90,10 @@ impl SchedulerView {
         self.state.prioritise(policy, now);
     }
 
-    /// The waiting jobs that this plan may have blocked by another limit (on the job, its owner,
-    /// group or project) than the plan before. Each job comes with its present limit; None if no
-    /// such limit blocks the job. Not recorded, because plans do not depend on these limits.
+    /// Waiting jobs, each with the limit by which this plan blocks it, if the limit is within its
+    /// owner's control, such as a limit on its array, owner, group or project; None if there is no
+    /// such limit. Jobs for which this limit cannot have changed since the previous plan are
+    /// omitted. Not recorded, because plans do not depend on these limits.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         self.state.judge_limits(plan)
     }

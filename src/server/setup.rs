@@ -120,7 +120,7 @@ impl Setup {
         let (config, conflicts) = file.with_overrides(&overrides);
         let host = installation.host.clone();
         let mut policy = config.effective_policy();
-        // Only groups whose gid is not yet known are looked up.
+        // Only groups with an unknown gid are looked up.
         let groups = RefCell::new(groups);
         let number = |name: &str| {
             let known = groups.borrow().get(name).copied();

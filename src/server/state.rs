@@ -125,7 +125,7 @@ pub struct StoredState {
     /// All nodes.
     pub nodes: Vec<Node>,
     /// The last reported amounts of system-wide resources.
-    pub told: BTreeMap<String, ReportedCount>,
+    pub reported: BTreeMap<String, ReportedCount>,
     /// The number of the next job.
     pub next: u64,
 }
@@ -170,10 +170,10 @@ impl ServerState {
         let StoredState {
             jobs,
             nodes,
-            told,
+            reported,
             next,
         } = stored;
-        let license_counts = LicenseCounts::new(told);
+        let license_counts = LicenseCounts::new(reported);
         let mut cluster = SchedulerView::new(&setup, recorder);
         cluster.add_objects(&setup, &license_counts, &nodes);
         let mut sharing = SharedRequests::default();
@@ -277,8 +277,8 @@ impl ServerState {
         }
     }
 
-    /// The job, if it is in memory: it is unfinished, has an open attempt, or was changed in the
-    /// current transaction.
+    /// The job, if it is in memory. Jobs in memory are those that are unfinished, have an open
+    /// attempt, or were changed in the current transaction.
     pub fn job(&self, id: JobId) -> Option<&Arc<Job>> {
         self.jobs.get(&id)
     }
@@ -577,7 +577,7 @@ impl ServerState {
         self.transaction.tokens.get(&(uid, token)).copied()
     }
 
-    /// Applies [`Event::Due`] to the waiting jobs whose begin time has come.
+    /// Applies [`Event::Due`] to the waiting jobs that have reached their begin time.
     pub fn release_due(&mut self) {
         let now = self.wall();
         let due = self.waiting.iter().take_while(|(begin, _)| *begin <= now);

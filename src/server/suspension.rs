@@ -1,9 +1,9 @@
 //! Suspension of running jobs: authorization, orders to nodes, and reports of nodes.
 //!
 //! A job records whether it is to be suspended ([`crate::model::job::suspension`]). The job's
-//! script and tasks are its parts. The node of each part gets the order again until the part has
-//! confirmed it: after each change of the job, at each reconnection, and on each conflicting
-//! report.
+//! script and tasks are its parts. Until a part has confirmed the order to suspend or resume, its
+//! node gets the order again after each change of the job, at each reconnection, and on each
+//! conflicting report.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;

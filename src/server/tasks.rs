@@ -4,8 +4,9 @@
 //! job's attempt runs and only on the attempt's nodes ([`task_requests`]). A task is stored before
 //! its node receives the order to start it. The task's program is not stored. Instead, the process
 //! repeats its request until the task runs; the node starts the task only once. The end of a task
-//! is reported to the process that requested it ([`task_reports`]). When the script ends or the job
-//! is to end, all tasks are ended ([`cancellation`]).
+//! is reported to the process that requested it ([`task_reports`]). All tasks are ended
+//! ([`cancellation`]) when the script has ended, or when the job is to end and does not wait for
+//! its checkpoint.
 
 pub mod cancellation;
 

@@ -189,8 +189,8 @@ impl<'a> AttributeBuilder<'a> {
         }
     }
 
-    /// Tests whether the job is a subjob that has started. PBS omits some attributes of such a job
-    /// that are inherited from the array.
+    /// Tests whether the job is a subjob that has started. PBS omits some attributes that such a
+    /// subjob inherits from its array.
     fn is_started_subjob(&self) -> bool {
         self.record.job.id.index().is_some() && self.attempt().is_some()
     }

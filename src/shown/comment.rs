@@ -1,5 +1,6 @@
 //! The comment of a job: the comment that a user or the server has set, else the reason why the job
-//! waits, else a description of the job's state. Some clients require a comment on every job.
+//! waits, else a description of the job's state. Some clients require a comment on every job. Only
+//! a suspended job may have none, as in PBS.
 
 use super::{exec_host, timestamp};
 use crate::model::job::dependency::{DependencyKind, DependencyView};

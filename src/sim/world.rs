@@ -106,7 +106,7 @@ impl World {
         let stored = StoredState {
             jobs: Vec::new(),
             nodes: Vec::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             next: 1,
         };
         let mut server = ServerState::new(setup, None, Clock::new(&reading(now)), stored);

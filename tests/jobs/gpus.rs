@@ -1,4 +1,4 @@
-//! GPUs: assignment to jobs, visibility in jobs, and GPUs used by processes outside the queue.
+//! GPUs: assignment to jobs, visibility in jobs, and GPUs used by processes that belong to no job.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
@@ -126,13 +126,13 @@ fn a_gpu_is_not_assigned_while_it_is_used_outside_the_queue() {
     );
     assert_eq!(
         node["comment"],
-        "GPU 0 is in use by processes outside the queue"
+        "GPU 0 is in use by processes that belong to no job"
     );
     let id = sandbox.submit(&["-l", "select=1:ngpus=1"], script);
     assert_eq!(sandbox.running(&id)["exec_gpus"], "n1:1");
     let waiting = sandbox.submit(&["-l", "select=1:ngpus=1"], "true\n");
     let why = "Not Running: Insufficient amount of resource: ngpus \
-               (R: 1 A: 0 T: 2, 1 in use by processes outside the queue)";
+               (R: 1 A: 0 T: 2, 1 in use by processes that belong to no job)";
     sandbox.until("the reason", || {
         (sandbox.job(&waiting)["comment"] == why).then_some(())
     });

@@ -380,8 +380,8 @@ fn schedd_shows_how_shares_are_divided() {
         "[[account]]\nname = \"a\"\nshares = 3\nusers = [\"ann\"]\n[[account]]\nname = \"b\"\n";
     let sandbox = Sandbox::configured(config);
     let output = sandbox.run("schedd", &["--check"]).ok();
-    let expected = "# fairshare: classic, by user@account\n#   a: shares 3, 75.00% of all: ann 1\n#   \
-                      b: shares 1, 25.00% of all: any user\n";
+    let expected = "# fairshare: classic, by user@account\n#   a: shares 3, 75.00% of the cluster: ann 1\n#   \
+                      b: shares 1, 25.00% of the cluster: any user\n";
     assert!(output.ends_with(expected), "{output}");
 }
 

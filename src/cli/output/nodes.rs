@@ -91,7 +91,7 @@ impl<'a> NodeGroup<'a> {
             .fold(0, i64::saturating_add)
     }
 
-    /// The number of GPUs that are assigned to no job, but used by processes outside the queue
+    /// The number of GPUs that are assigned to no job, but used by processes that belong to no job
     /// (processes that belong to no job).
     fn gpus_outside(&self) -> i64 {
         let mut count = 0;
@@ -107,7 +107,7 @@ impl<'a> NodeGroup<'a> {
         count
     }
 
-    /// The unassigned amount of a consumable resource. GPUs used by processes outside the queue are
+    /// The unassigned amount of a consumable resource. GPUs used by processes that belong to no job are
     /// not free.
     fn free(&self, name: &str) -> i64 {
         let outside = if name == "ngpus" {
@@ -245,7 +245,7 @@ fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
 }
 
 /// Adds the numbers of the GPUs, the jobs to which GPUs are assigned, and the GPUs used by
-/// processes outside the queue.
+/// processes that belong to no job.
 fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
     let facts = &record.node.facts;
     if facts.gpus.is_empty() {
@@ -277,7 +277,7 @@ fn comma_separated(numbers: &[u16]) -> String {
 }
 
 /// The reason why schedd refuses the node's noded, else the administrator's comment, else the GPUs
-/// that processes outside the queue use.
+/// that processes that belong to no job use.
 fn comment(record: &NodeRecord) -> Option<String> {
     let node = &record.node;
     let comment = node.comment.as_ref().filter(|comment| !comment.is_empty());
@@ -291,7 +291,7 @@ fn comment(record: &NodeRecord) -> Option<String> {
         _ => ("GPUs", "are"),
     };
     Some(format!(
-        "{gpus} {} {are} in use by processes outside the queue",
+        "{gpus} {} {are} in use by processes that belong to no job",
         comma_separated(outside)
     ))
 }

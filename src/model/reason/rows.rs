@@ -423,13 +423,13 @@ impl Reason {
                 "used_outside",
                 format_args!(
                     "Insufficient amount of resource: ngpus (R: {requested} A: {available} \
-                     T: {total}, {outside} in use by processes outside the queue)"
+                     T: {total}, {outside} in use by processes that belong to no job)"
                 ),
                 format_args!(
                     "Not enough ngpus free: {requested} requested, {available} of {total} free; \
-                     processes outside the queue use {outside}."
+                     processes that belong to no job use {outside}."
                 ),
-                "processes outside the queue end, or running jobs end",
+                "processes that belong to no job end, or running jobs end",
             )),
             R::InUse(outside) => {
                 let OutsideUse {

@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 /// account and so on) has one entry for each user with waiting jobs, or with jobs that count
 /// towards the limit. All other limits have one entry, even without jobs.
 ///
-/// Only waiting jobs that a cycle may consider count here. Held jobs, jobs that wait for their
-/// start time, and jobs with dependencies do not count, although `queued` and `waiting` limits
-/// count them at submission.
+/// Of the waiting jobs, only those that a cycle can consider are counted here. Held jobs, jobs
+/// that wait for their start time, and jobs with unmet dependencies are not counted, although
+/// `queued` and `waiting` limits count them at submission.
 pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<LimitUse> {
     if policy.limits.all.is_empty() {
         return Vec::new();
@@ -111,8 +111,10 @@ impl<'s> InForce<'s> {
     }
 
     /// For each counter, the number of waiting jobs to which its limit applies, and the number of
-    /// these jobs that would exceed the soft or hard limit now. The second number is 0 for limits
-    /// that are checked at submission.
+    /// these jobs that the limit stops. A limit on running jobs stops each job that would exceed
+    /// the soft limit (if there is none, the hard limit) by starting next. A limit on idle jobs
+    /// stops the jobs that the cycle does not consider. The second number is 0 for limits that are
+    /// checked at submission.
     fn waits(&mut self) -> Vec<(u64, u64)> {
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for class in self.state.classes.values() {

@@ -99,7 +99,7 @@ impl Objection {
         )
     }
 
-    /// The position of the check that has this code, in the order in which rejections are reported.
+    /// The position of the objection's code in the order in which rejections are reported.
     fn place(&self) -> usize {
         const ORDER: [&str; 14] = [
             "attribute",
@@ -156,8 +156,8 @@ impl NodeChecks<'_> {
         given.chain(needs).collect::<Vec<_>>().join(":")
     }
 
-    /// Why a node does not fit the chunk; None if it fits. Of several objections, the first is
-    /// reported.
+    /// Why a node does not fit the chunk; None if it fits. If several checks fail, this is the
+    /// objection of the first one.
     fn objection(&self, ix: NodeIx) -> Option<Objection> {
         self.attribute(ix)
             .or_else(|| self.filtered(ix))
@@ -339,7 +339,8 @@ type ObjectionKey = (usize, Option<String>, bool);
 /// The results for the nodes that have been checked.
 struct SurveyCounts {
     survey: Survey,
-    /// The rejected nodes, each group with its minimum and maximum free amount.
+    /// The rejected nodes, grouped by objection. If the objection is about an amount, the group has
+    /// the minimum and the maximum of the amounts found on its nodes.
     groups: BTreeMap<ObjectionKey, (Rejection, Option<(i64, i64)>)>,
 }
 

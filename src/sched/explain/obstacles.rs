@@ -16,7 +16,7 @@ const ROUNDS: usize = 32;
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
 /// The refusals of a job in the final state of a cycle, the earliest stage first. The search for
-/// resources gives at most one refusal. It is skipped if the job can never run.
+/// free resources gives at most one refusal; it is skipped if the job can never run.
 pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, cycle)
         .err()
@@ -29,9 +29,9 @@ pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     in_order(objections)
 }
 
-/// Adds the verdict of the cycle (its reason why the job waits) to the refusals `found`, before
-/// other refusals of the same stage. The verdict replaces refusals with the same code. A verdict
-/// about resources replaces all refusals about resources.
+/// Adds the cycle's verdict, the reason why the job waits, to the refusals `found`, before other
+/// refusals of its stage. The verdict replaces refusals with its code. A verdict about resources
+/// replaces all refusals about resources. Without a verdict, the result is `found`.
 pub fn with_verdict(verdict: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
     let Some(verdict) = verdict.map(|verdict| as_own_booking(verdict, job)) else {
         return found;

@@ -1,5 +1,5 @@
-//! Explains why a job waits, with the verdict of a cycle (its reason) and a forecast. The verdict
-//! is not read from storage: a new cycle computes it again.
+//! Explains why a job waits, with the verdict of a cycle and a forecast. The verdict is not read
+//! from storage: a new cycle computes it again.
 
 use super::forecast::Outlook;
 use super::{fair_share_status, node_survey, obstacles};
@@ -18,11 +18,11 @@ use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::snapshot::ClusterState;
 
-/// The maximum number of jobs that are counted before a job.
+/// The jobs ahead of a job are counted up to this number.
 const MAX_COUNTED: u64 = 500_000;
 
-/// Explains why a job waits; None for a job that does not wait. `outlook` is a forecast from the
-/// same state and time. The field `overtakers` stays empty; schedd adds these jobs.
+/// Explains why a job waits; None for a job that does not wait. `outlook` is a forecast that
+/// begins with `state` at `now`. The field `overtakers` stays empty; schedd adds these jobs.
 pub fn explain(
     state: &ClusterState,
     policy: &Policy,
@@ -74,7 +74,7 @@ fn is_of(id: JobId, other: JobId) -> bool {
 struct Obstacles {
     /// The reasons why the job does not start; empty for a job that the next cycle starts.
     objections: Vec<Reason>,
-    /// Why each node does not fit.
+    /// The nodes that fit a chunk of the job, and why the others do not.
     survey: Option<Survey>,
     /// A shorter walltime with which the job would start.
     shorter: Option<Span>,
@@ -124,9 +124,9 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     })
 }
 
-/// Replaces the reason `Scattered` (too few chunks fit) by a more specific reason if no node fits,
-/// and all nodes that could ever fit are rejected for the same reason, which has a text. Other
-/// reasons stay as they are.
+/// Replaces the reason `Scattered` (too few chunks fit) by a more specific reason. The condition is
+/// that no node fits, that all nodes that could ever fit have the same objection, and that this
+/// objection has a text. Other reasons stay as they are.
 fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
     let is_counted = matches!(reason, Reason::Scattered { .. });
     let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else {
@@ -154,7 +154,8 @@ fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
     }
 }
 
-/// The limit or the system-wide resource that causes a reason; None for other reasons.
+/// The limit or the system-wide resource for which a job waits; None if the reason is about
+/// something else.
 fn barrier(reason: &Reason, begun: u32) -> Option<BlockingLimit> {
     match reason {
         Reason::ArrayLimit { limit, .. } => Some(bare(
@@ -207,8 +208,8 @@ fn bare(limit: &str, value: String, used: String) -> BlockingLimit {
     }
 }
 
-/// The position of a job: the number of jobs that a cycle considers before the job (None above
-/// [`MAX_COUNTED`]), and the number of all waiting jobs.
+/// The position of a job: the number of jobs that a cycle considers before the job (None from
+/// [`MAX_COUNTED`] on), and the number of all waiting jobs.
 fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRank {
     let jobs = state.classes.values().flat_map(|class| class.jobs());
     let waiting = jobs
@@ -246,14 +247,14 @@ fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRa
     }
 }
 
-/// The number of starts before the start at index `place`; the number of all starts if `place` is
-/// None.
+/// The number of forecast starts before the job's own start, which is at index `place`. If the
+/// forecast does not start the job (`place` is None), all its starts count.
 fn ahead(starts: &[JobForecast], place: Option<usize>) -> u64 {
     place.unwrap_or(starts.len()) as u64
 }
 
-/// The running jobs that end by the predicted start of the job and use nodes of this start. The job
-/// that ends first comes first.
+/// The running jobs on the nodes where the job is predicted to start, if they are expected to end
+/// by then. The job that ends first comes first.
 fn occupants(state: &ClusterState, prospect: &Prospect) -> Vec<Occupant> {
     let Prospect::Starts { at, nodes, .. } = prospect else {
         return Vec::new();

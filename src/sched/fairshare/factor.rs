@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl MemberPlaces {
-    /// The places of `before` if they are still valid, with those of new owners of waiting jobs;
-    /// otherwise new places. Places are positions in the share tree.
+    /// The places (positions in the share tree) of all members with usage and all owners of waiting
+    /// jobs. If the places of `before` are still valid, only those of new owners are looked up.
     fn after(
         before: Option<MemberPlaces>,
         state: &ClusterState,
@@ -62,8 +62,8 @@ impl MemberPlaces {
         }
     }
 
-    /// Whether the places are still valid: the policy and the members with usage are the same, and
-    /// all owners in `new`, who had no usage, still have waiting jobs.
+    /// Whether the places are still valid: the policy and the members with usage have not changed,
+    /// and all owners in `new`, who had no usage, still have waiting jobs.
     fn are_valid(&self, state: &ClusterState, policy: &FairShare) -> bool {
         self.share_index.is_of(policy)
             && state
@@ -91,8 +91,8 @@ impl MemberPlaces {
 
 impl FairShareFactors {
     /// The factors at `now`, from the usage until `now`, including the usage of running jobs. The
-    /// result does not depend on the former factors `before`, whose places in the share tree only
-    /// save time.
+    /// places in the share tree are taken from the former factors `before`, to save time; the
+    /// result does not depend on them.
     pub fn of(
         state: &ClusterState,
         policy: &Policy,
@@ -130,8 +130,8 @@ impl FairShareFactors {
         shares
     }
 
-    /// The factors, including those of the owners of new jobs. The factors of all other owners are
-    /// those of `before`.
+    /// The factors of all owners of waiting jobs. An owner who has a factor in `before` keeps it;
+    /// the factors of other owners are computed. The usage percentages are those of `before`.
     pub fn joined(
         state: &ClusterState,
         policy: &Policy,
@@ -152,8 +152,8 @@ impl FairShareFactors {
         }
     }
 
-    /// The entry of the owner of a class of jobs; None if the owner had no waiting jobs at the last
-    /// computation.
+    /// The entry of the owner of a class of jobs; None if the owner had no waiting jobs, or no
+    /// place in the share tree, when the factors were computed.
     pub fn entry(&self, class: &ClassKey) -> Option<FairShareEntry> {
         let of_user = self.entries.get(&class.user)?;
         of_user
@@ -187,7 +187,7 @@ impl FairShareFactors {
     }
 }
 
-/// The usage of users and accounts in percent of all usage, if the order of jobs uses it.
+/// The usage of users and accounts in percent of all usage; empty if the priorities do not use it.
 fn percents(state: &ClusterState, policy: &Policy, now: Time) -> UsagePercents {
     if policy.precedence.order != PriorityOrder::Components {
         return UsagePercents::default();
@@ -196,7 +196,7 @@ fn percents(state: &ClusterState, policy: &Policy, now: Time) -> UsagePercents {
     UsagePercents::of(&tree, &decayed(state, &tree, now))
 }
 
-/// The decayed usage at `now` of each member, as the tree names members. Owners of waiting jobs
+/// The decayed usage at `now` of each member, named as by [`Tree::member`]. Owners of waiting jobs
 /// without usage are included with 0.
 pub(super) fn decayed(state: &ClusterState, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
     let waiting = state

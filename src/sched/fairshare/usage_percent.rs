@@ -1,5 +1,4 @@
-//! How far the usage of the owners of waiting jobs is from their usage targets, in percent of all
-//! usage (M12).
+//! How far the usage of the owners of waiting jobs is below their usage targets (M12).
 
 use crate::model::account::member::Member;
 use crate::model::policy::components::Priorities;
@@ -23,9 +22,9 @@ impl UsagePercents {
         }
     }
 
-    /// How far the usage of the user and of the account of a class of jobs is below the targets;
-    /// negative above a target. 0 without a target, for a cap, and if the percentages are not
-    /// computed.
+    /// How far the usage of the user and of the account of a class of jobs is below their targets
+    /// (see [`target::delta`]); negative above a target. 0 without a target, or if the percentages
+    /// are not computed.
     pub fn distances(&self, rule: &Components, policy: &FairShare, class: &ClassKey) -> [f64; 2] {
         let Some(known) = &self.known else {
             return [0.0; 2];

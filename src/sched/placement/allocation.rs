@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(taken, ["4", "3", "2"]);
     }
 
-    /// Q22: the chunk with `ncpus=3+` may grow; the chunk with `ncpus=2` may not.
+    /// Q22: the chunk with `ncpus=3+` grows; the chunk with `ncpus=2` does not.
     #[test]
     fn only_chunks_with_a_range_grow() {
         let plan = cluster("2 x ncpus=8")

@@ -1,6 +1,7 @@
 //! The input of the site's allocation script, which selects the nodes of jobs (M8i): the classes
 //! (of equal jobs) for which the script must still be run, and their candidate nodes. The jobs of a
-//! class wait while the script runs. If it gives no usable answer, their nodes are ranked by size.
+//! class wait while the script runs. If the script gives no usable answer, the nodes for these jobs
+//! are ranked by size.
 
 use super::availability_map::AvailabilityMap;
 use super::rank::Candidates;

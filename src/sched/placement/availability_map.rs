@@ -59,7 +59,7 @@ pub struct AvailabilityMap<'s> {
     borrowed: usize,
     /// The indices of the added classes with nodes.
     added: BTreeMap<Arc<NodeClassKey>, usize>,
-    /// The nodes that differ from those in the cluster.
+    /// The nodes with free resources that differ from those in the cluster.
     rooms: BTreeMap<NodeIx, ChangedNode>,
     /// The nodes in order of preference, computed on demand.
     preferred: OnceCell<Arc<RankedNodes>>,
@@ -332,8 +332,8 @@ impl<'s> AvailabilityMap<'s> {
         self.free[index]
     }
 
-    /// Removes a job with the amounts `taken` from a node. Afterwards the map describes a later
-    /// time.
+    /// Removes a job with the amounts `taken` from a node. From then on, `is_hypothetical` is true:
+    /// the map describes a later time.
     pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], owner: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
         room.dismiss(taken, owner.into());
@@ -491,8 +491,8 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// The nodes with at least these amounts free, in the order of preference of the site's policy.
-    /// If `amounts` is empty, closed nodes are included. May only be used if the rank of a node
-    /// depends only on its kind.
+    /// If `amounts` is empty, closed nodes are included. The order is correct only if the rank of a
+    /// node depends on nothing but its kind.
     pub fn nodes_with_free(
         &self,
         amounts: &[(usize, i64)],

@@ -1,6 +1,7 @@
 //! The amount of each resource of a node that counts as used (M6, M7): the allocations of jobs, the
-//! measured use, or the larger of both. A node may have a maximum load (M48). Depending on its
-//! terms, a high load then reduces its free CPUs, or the node takes no jobs at the maximum load.
+//! measured use, or the larger of both. For a node with a maximum load (M48), its terms select one
+//! of two rules: the node has at most as many free CPUs as its load is below the maximum, or it
+//! takes no jobs while its load is at or above the maximum.
 //!
 //! Within a cycle, each start reduces the free amounts by the job's request. The next cycle uses
 //! the latest measurements.
@@ -30,8 +31,8 @@ impl Cluster {
     }
 }
 
-/// The resources of nodes of which only the measured use counts. Their allocations may exceed the
-/// total amount.
+/// The resources of nodes for which only the measured use counts. The allocations of such a
+/// resource can exceed its total.
 pub fn by_use(cluster: &Cluster, placement: &PlacementPolicy) -> Vec<usize> {
     let of_nodes = 0..cluster.catalog.pooled().start;
     of_nodes

@@ -2,8 +2,8 @@
 //! free resources skips thousands of rows in a microsecond.
 //!
 //! The amounts of one resource are adjacent in memory. The table also stores the maximum of every
-//! 16 amounts (a stride), and the maximum of every 16 strides (a block). A search that needs more
-//! than such a maximum skips the whole stride or block with one comparison.
+//! 16 amounts (a stride), and the maximum of every 16 strides (a block). A search skips a whole
+//! stride or block with one comparison if it needs more than the maximum.
 
 /// The number of rows in a stride.
 const STRIDE: usize = 16;
@@ -59,7 +59,7 @@ impl Columns {
         self.rows += 1;
     }
 
-    /// Sets the free amounts of these rows. They must all be closed.
+    /// Opens these closed rows, and sets their free amounts.
     pub fn fill<'a>(&mut self, rows: impl Iterator<Item = (usize, &'a [i64])>) {
         for (place, free) in rows {
             for (column, amount) in self.columns.iter_mut().zip(free) {

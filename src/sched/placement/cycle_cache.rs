@@ -17,20 +17,19 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The maximum number of nodes that may change between two cycles before the cached reasons are
-/// discarded.
+/// If more nodes than this have changed since the last cycle, the cached reasons are discarded.
 const MAX_CHANGES: usize = 64;
 
 /// The cached results of earlier cycles.
 #[derive(Clone, Debug, Default)]
 pub struct CycleCache {
     placement: PlacementPolicy,
-    /// The edition of the cluster in the last cycle. It changes with the set of nodes, and with
-    /// their kinds, hosts and order, but not with their free resources.
+    /// The edition of the cluster in the last cycle. It grows with each change of a node or of the
+    /// order of nodes, but not with changes of jobs, load or measured use.
     edition: u64,
     /// The class of each node in the last cycle.
     rooms: NodeClassIndex,
-    /// For shapes of which too few chunks fit: the reason, which contains the number.
+    /// For each shape with too few fitting chunks: the reason, with the number of chunks that fit.
     scattered: BTreeMap<ShapeId, Arc<Reason>>,
     /// The class of each changed node, before and after the change.
     changes: Vec<[Option<Arc<NodeClassKey>>; 2]>,
@@ -88,8 +87,8 @@ impl CycleCache {
     }
 
     /// Why a shape still does not fit: the cached number of chunks that fit, corrected for changed
-    /// nodes. None if the shape is not cached, if it may fit now, or if the total free amounts are
-    /// too small, which is another reason.
+    /// nodes. None if the shape is not cached, if enough chunks fit now, or if the total free
+    /// amounts are too small, which is another reason.
     pub fn recall(&mut self, space: &AvailabilityMap, shape: &Shape) -> Option<Arc<Reason>> {
         let known = self.scattered.get(&shape.id)?;
         let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else {
@@ -288,7 +287,7 @@ mod tests {
         assert!(idle > 100, "only {idle} checks found that no cycle was due");
     }
 
-    /// For many backfill policies.
+    /// Checked with many backfill policies.
     #[test]
     fn a_cycle_that_is_not_due_would_start_and_preempt_no_job() {
         let chunk = SetAside {

@@ -30,7 +30,7 @@ pub fn is_of_kind(name: &str) -> bool {
     name != "host.name" && !is_changing(name)
 }
 
-/// Whether the value of a name may change while a job waits.
+/// Whether the value of a name can change while a job waits.
 pub fn is_changing(name: &str) -> bool {
     let Some(name) = name.strip_prefix("host.") else {
         return false;
@@ -421,7 +421,7 @@ mod tests {
     /// Conditions on changing values or on the host name must be checked for each node. All other
     /// conditions have the same result for all nodes of a kind.
     #[test]
-    fn names_depend_on_the_node_or_its_kind_and_may_change() {
+    fn values_of_names_depend_on_the_node_or_its_kind_and_can_change() {
         for changing in [
             "host.memory.avail",
             "host.processors.used",

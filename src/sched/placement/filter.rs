@@ -1,8 +1,9 @@
 //! Filter: determines the nodes that a job may use, and the number of chunks that fit on each.
 //!
-//! A node *suits* a job if it meets all conditions that concern neither amounts nor access:
-//! requirements (Q3), host lists (Q24), restrictions of jobs and nodes (Q19), scopes of system-wide
-//! resources (Q21), the site's veto (Q26), and no failed start of the job on its host (M10).
+//! A node *suits* a job if it meets all conditions that concern neither amounts nor access. These
+//! are the job's requirements (Q3) and host lists (Q24), restrictions of jobs and nodes (Q19), the
+//! scopes of system-wide resources (Q21) and the site's veto (Q26). A job that is deferred after a
+//! failed start is suited only by nodes on hosts where its start has not failed (M10).
 //!
 //! All nodes of a node class are of one kind (total resources and terms) and have the same free
 //! resources. Conditions on these properties can be checked for a whole class. Only the other
@@ -23,13 +24,13 @@ fn is_of_kinds(expression: Option<&Expression>) -> bool {
     expression.is_none_or(|expression| expression.names().into_iter().all(is_of_kind))
 }
 
-/// Whether the value of an expression may change while a job waits.
+/// Whether the value of an expression can change while a job waits.
 fn can_change(expression: Option<&Expression>) -> bool {
     expression.is_some_and(|expression| expression.names().into_iter().any(is_changing))
 }
 
 impl NodeFilter {
-    /// Whether the filter may accept one node and exclude another node of the same kind.
+    /// Whether the filter can accept one node and exclude another node of the same kind.
     fn distinguishes_nodes(&self) -> bool {
         !is_of_kinds(self.requirement.as_ref())
             || !is_of_kinds(self.veto.as_ref())
@@ -83,7 +84,8 @@ pub fn distinguishes_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
             .is_some_and(|filter| filter.distinguishes_nodes())
 }
 
-/// Whether nodes of a kind may suit: no condition on the kind excludes them.
+/// Whether no condition on a kind of nodes excludes the kind. Conditions on single nodes are not
+/// checked.
 pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool {
     if shape
         .kinds
@@ -103,8 +105,8 @@ pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool 
         })
 }
 
-/// The restriction or host group, of the node or of the job, that excludes all nodes of a kind.
-/// None if there is none, or if the job ignores restrictions.
+/// Why all nodes of a kind are excluded: a restriction of the nodes, or a restriction or host group
+/// of the job. None if nothing excludes them, or if the job ignores restrictions.
 fn objection_to_kind(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -144,7 +146,7 @@ pub fn suits(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> bool {
 
 /// Why a node does not suit; None if no reason is found. The kinds of nodes to which the job is
 /// limited are not checked. In a map without jobs, a requirement and a veto are not checked if the
-/// value of either may change.
+/// value of either can change.
 pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
     let node = space.cluster.node(ix);
     let by_kind = node
@@ -175,7 +177,8 @@ pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(
         })
 }
 
-/// The reason if a requested system-wide resource is not available on a host.
+/// The reason why a host is excluded if a requested system-wide resource is not available there;
+/// None if all are available.
 fn out_of_scope(space: &AvailabilityMap, shape: &Shape, host: &str) -> Option<(Mismatch, String)> {
     let cluster = space.cluster;
     let missing = shape.pooled.iter().find(|&&(index, _)| {
@@ -283,7 +286,8 @@ pub fn admits_owner(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner
 }
 
 /// The nodes on which a kind of chunk fits, in order of preference, each with the number of chunks
-/// that fit. Must not be used for jobs with exclusive hosts.
+/// that fit. Other nodes of their hosts are not checked, so jobs with exclusive hosts must not use
+/// this function.
 pub fn fitting_nodes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -371,7 +375,7 @@ mod tests {
 
     /// Q3: a requirement that is false or undefined on every node.
     #[test]
-    fn a_requirement_that_no_node_meets_is_reported_as_never() {
+    fn a_job_with_a_requirement_that_no_node_meets_can_never_run() {
         let why = |requirement: &str| {
             two()
                 .queued(1, &format!("requirements={requirement}"))

@@ -74,8 +74,8 @@ impl Guide {
             )
     }
 
-    /// Whether neither the policy nor terms of nodes exclude nodes or combinations of nodes.
-    /// Running jobs and requests are not checked.
+    /// Whether a node can be replaced by any other node with enough free resources, as far as the
+    /// policy and the terms of nodes are concerned. Running jobs and requests are not checked.
     pub fn is_interchangeable(&self) -> bool {
         self.is_interchangeable
     }
@@ -85,7 +85,7 @@ impl Guide {
         self.speed.get(kind.0 as usize).copied().unwrap_or(1000)
     }
 
-    /// The rank of a kind of node; None if the nodes of a kind may have different ranks.
+    /// The rank of a kind of node; None if nodes of one kind can have different ranks.
     pub fn of_kind(&self, policy: NodeAllocation, kind: KindIx) -> Option<Rank> {
         match policy {
             NodeAllocation::FirstAvailable

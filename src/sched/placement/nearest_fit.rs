@@ -50,8 +50,8 @@ const MAX_CACHED: usize = 10_000;
 /// bounds the computing time.
 const MAX_PARTS: usize = 16;
 
-/// A cache of results of [`never()`] by request and user: most submissions repeat an earlier
-/// request.
+/// A cache of results of [`never()`] by request and user, because most submissions repeat an
+/// earlier request.
 #[derive(Clone, Debug, Default)]
 pub struct Possible {
     /// The edition of the cluster for which the results hold.

@@ -133,8 +133,8 @@ pub fn is_counted(space: &AvailabilityMap, shape: &Shape) -> bool {
     counted_chunk(space, shape).is_some()
 }
 
-/// The only kind of chunk of a request, if counting is sufficient to determine whether the request
-/// fits: the chunks do not depend on each other or on single nodes. Otherwise None.
+/// The only kind of chunk of a request, if the chunks depend neither on each other nor on single
+/// nodes. Counting them is then sufficient to determine whether the request fits. Otherwise None.
 fn counted_chunk<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a ChunkShape> {
     let [chunk] = &shape.chunks[..] else {
         return None;
@@ -376,7 +376,7 @@ impl<'a> TentativePlacement<'a> {
     pub fn place(&mut self, chunk: usize, within: Option<&[NodeIx]>) -> u64 {
         let count = self.shape.chunks[chunk].count;
         let candidates = Candidates::of(self.space, self.shape, chunk, within);
-        // Checked first, because the count may be in the billions.
+        // Checked first, because the count can be in the billions.
         if candidates.supply() < count {
             return 0;
         }
@@ -481,7 +481,7 @@ impl<'a> TentativePlacement<'a> {
 
 /// Distributes chunks to nodes, given the number of chunks that fit on each node (M9). Depending on
 /// the policy, fills one node after another, places one chunk on each node in turn, or divides the
-/// chunks equally among as few nodes as possible.
+/// chunks equally among the first nodes that have space for all of them.
 pub fn distribute_chunks(
     space: &AvailabilityMap,
     shape: &Shape,

@@ -31,7 +31,7 @@ impl RankedNodes {
         }
     }
 
-    /// Sets the free amounts of these nodes. They must all be closed.
+    /// Opens these closed nodes, and sets their free amounts.
     pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
         let RankedNodes {
             places, columns, ..

@@ -19,11 +19,12 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The changed classes (of equal jobs). All other classes stay as they are.
+/// The classes (of equal jobs) as the policy changes them. Classes that are not included stay as
+/// they are.
 #[derive(Default)]
 pub struct Resolved {
     classes: BTreeMap<ClassId, ClassKey>,
-    /// Whether the policy may change every class.
+    /// Whether the policy can change every class.
     by_policy: bool,
     /// The next time at which a job may span node sets, or may again use a host on which its start
     /// failed.
@@ -91,7 +92,7 @@ impl Resolved {
     }
 
     /// M10: allows a job that is deferred after a failed start to start on other hosts now, if the
-    /// job could run on other hosts at all.
+    /// other hosts could run the job if they were idle.
     fn avoid_failed_hosts(&mut self, state: &ClusterState, policy: &Policy, now: Time) {
         let mut failed = failed_classes(state, now).peekable();
         if failed.peek().is_none() {
@@ -109,12 +110,12 @@ impl Resolved {
         }
     }
 
-    /// Whether the policy may resolve classes with the same request differently.
+    /// Whether the policy can resolve classes with the same request differently.
     pub fn distinguishes_classes(&self) -> bool {
         self.by_policy
     }
 
-    /// A class as the policy resolves it.
+    /// The class as the policy changes it; the class itself if the policy does not change it.
     pub fn of<'s>(&'s self, class: &'s ClassKey) -> &'s ClassKey {
         self.classes.get(&class.id).unwrap_or(class)
     }
@@ -236,7 +237,7 @@ impl<'a> Resolution<'a> {
     }
 }
 
-/// Whether some nodes may be closed to some users but open to others.
+/// Whether a node can be closed to some users but open to others.
 fn depends_on_owner(cluster: &Cluster) -> bool {
     let by_terms = cluster.kinds().any(|(_, kind)| {
         kind.terms.max_user_jobs.is_some() || kind.terms.access == NodeAccess::SingleUser
@@ -264,7 +265,7 @@ mod tests {
 
     /// M46: the access policy of the site applies to jobs that request no access policy.
     #[test]
-    fn m46_jobs_without_access_policy_get_that_of_the_site() {
+    fn m46_jobs_without_access_policy_get_the_policy_of_the_site() {
         assert_eq!(
             with(NodeAccess::Shared).starts(),
             "1 on n1,n1; 2 on n1; 3 on n1"

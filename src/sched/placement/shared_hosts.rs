@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl AvailabilityMap<'_> {
     /// Whether subjobs of array `number` use a per-host resource on a host now, so that another
-    /// subjob may share it. False in maps of other times, where this is unknown. Also false while
-    /// the resource is held for a planned start, which another subjob could delay.
+    /// subjob can share it. False in maps of other times, for which the use is unknown. Also false
+    /// while the resource is held for a planned start, which another subjob could delay.
     fn is_shared(&self, number: u64, host: &str, index: usize) -> bool {
         let is_known = !self.is_hypothetical() && self.is_unheld(index);
         let key = (number, host.to_string(), index);

@@ -144,7 +144,7 @@ fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// The reason if the request would fit without the processes outside the queue that use GPUs.
+/// The reason if the request would fit without the processes outside of jobs that use GPUs.
 fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let catalog = &space.cluster.catalog;
     let index = catalog
@@ -207,9 +207,9 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })))
 }
 
-/// The reason if no node has a requested value. Values are checked in order. A host or node name is
-/// checked together with the previous names, any other value among the nodes that have the previous
-/// other values.
+/// The reason if no node has a requested value. The values are checked in order, each among the
+/// nodes that have all values checked so far. Host and node names are checked separately from other
+/// values.
 fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     let mut keys = keys(space);
     for (place, need) in chunk.needs.iter().enumerate() {
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn can_never_run_names_what_no_node_has() {
+    fn the_reason_can_never_run_names_what_no_node_has() {
         let node =
             cluster("1 x ncpus=4:mem=8gb:arch=linux").running(1, "select=1:ncpus=2", "n1", 60);
         let never = "Can Never Run: Insufficient amount of resource: ";
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn can_never_run_shows_the_largest_amount_on_a_node() {
+    fn the_reason_can_never_run_shows_the_largest_amount_on_a_node() {
         let nodes = cluster("2 x ncpus=8:mem=8gb, 1 x ncpus=4:mem=64gb");
         let never = "Can Never Run: Insufficient amount of resource: ";
         assert_eq!(
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_reports_the_free_amount_in_the_requested_unit() {
+    fn the_reason_busy_has_the_free_amount_in_the_requested_unit() {
         let node =
             cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=2:mem=1536mb", "n1", 60);
         let busy = "Not Running: Insufficient amount of resource: ";
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_may_not_fit_although_enough_is_free_in_total() {
+    fn a_chunk_can_fit_on_no_node_although_enough_is_free_in_total() {
         let nodes = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2", "n1,n2", 60);
         assert_eq!(
             why(&nodes, "select=1:ncpus=3"),
@@ -522,7 +522,7 @@ mod tests {
         let busy = |r, a| {
             format!("Not Running: Insufficient amount of resource: ngpus (R: {r} A: {a} T: 3")
         };
-        let outside = ", 1 in use by processes outside the queue)";
+        let outside = ", 1 in use by processes that belong to no job)";
         assert_eq!(
             why(&fixture, "select=1:ngpus=2"),
             format!("{}{outside}", busy(2, 2))
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn can_never_run_shows_the_amount_of_the_named_node() {
+    fn the_reason_can_never_run_shows_the_amount_of_the_named_node() {
         let nodes = cluster("1 x ncpus=8, 1 x ncpus=4, 1 x ncpus=2").node("n3", "ncpus=2", true);
         let never = "Can Never Run: Insufficient amount of resource: ";
         assert_eq!(

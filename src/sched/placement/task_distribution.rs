@@ -11,7 +11,8 @@ use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::BTreeMap;
 
-/// A job with more tasks is not numbered round robin, but in the order of its shares.
+/// If a job has more tasks than this, the tasks are numbered in the order of the shares, even if
+/// the policy is round robin.
 const MAX_TASKS: u64 = 1 << 20;
 
 /// Returns one share for each chunk, with the chunk's node. `extra` contains the amounts that each

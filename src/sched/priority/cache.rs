@@ -1,7 +1,7 @@
-//! Computes and keeps the priorities of the waiting jobs in the snapshot. A new job gets its
-//! priority at the next cycle. All priorities are computed again when a change may affect them. If
-//! they depend on time, they are computed again only after the update period of the policy (F9),
-//! unless the policy changes, or a job is added while queues or pools take turns.
+//! Computes the priorities of the waiting jobs, and keeps them in the snapshot. A new job gets its
+//! priority at the next cycle. All priorities are computed again after a change that can affect
+//! them. If they depend on time, this happens only after the update period of the policy (F9).
+//! Exceptions are a change of the policy, and a new job in an order with turns of queues or pools.
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;
@@ -66,7 +66,7 @@ impl PriorityCache {
         } else {
             self.is_stale
         };
-        // If queues or pools take turns, a new job may change the order of all jobs.
+        // If queues or pools take turns, a new job can change the order of all jobs.
         let has_new_turns = !self.new.is_empty() && rule.precedence.takes_turns();
         if is_outdated || has_new_turns {
             Recalculation::All
@@ -270,7 +270,7 @@ mod tests {
         (4, "walltime=6000"),
     ];
 
-    /// The numbers of the waiting jobs, in the order in which a cycle considers them.
+    /// The ids of the waiting jobs, in the order in which a cycle considers them.
     fn order(fixture: &TestCluster) -> Vec<u64> {
         let resolved = crate::sched::placement::resolution::Resolved::new(
             &fixture.state,
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
     }
 
-    /// Q16: usage does not affect an order by priority.
+    /// Q16: with the order `priority`, usage does not affect the order.
     #[test]
     fn usage_triggers_no_computation_if_the_order_does_not_depend_on_it() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
@@ -598,7 +598,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [4, 1, 2, 3]);
     }
 
-    /// I22: with round-robin order, new jobs of a queue may come before old jobs of another queue.
+    /// I22: with round-robin order, new jobs of a queue can come before old jobs of another queue.
     #[test]
     fn turns_are_assigned_again_when_jobs_are_added() {
         let text = |queue| format!("select=1:ncpus=1 queue={queue}");

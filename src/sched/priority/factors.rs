@@ -83,8 +83,8 @@ impl FactorContext<'_> {
         self.computed(Factors::NONE, |_| true)
     }
 
-    /// All factors of the job. `factors` are those of another job of the class; only the factors
-    /// that depend on the waiting time are computed.
+    /// All factors of the job. `factors` are the factors of another job of the class; only the
+    /// factors that depend on the waiting time are computed.
     pub fn after(&self, factors: Factors) -> Factors {
         self.computed(factors, |measure| measure.grows)
     }
@@ -182,9 +182,9 @@ mod tests {
 
     const HOUR: i64 = 3600;
 
-    /// F1: the job has waited 12 h of 168 h, its fair-share factor is 0.5, its QoS is normal, its
-    /// queue factor is 1, it requests 4 of 16 nodes, and its user factor is 1. F7: the same job
-    /// with user factor 0.2.
+    /// F1: the job has waited 12 h, and the maximum is 168 h. Its fair-share factor is 0.5, its QoS
+    /// is normal, its queue factor is 1, it requests 4 of 16 nodes, and its user factor is 1. F7:
+    /// the user factor of the job is 0.2 instead.
     #[test]
     fn the_weighted_sum_equals_the_example_of_the_specification() {
         let mut fixture = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");

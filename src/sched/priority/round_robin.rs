@@ -104,9 +104,9 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Ass
 const STEP: f64 = 1e-9;
 
 /// Assigns turns to pools. Among jobs of one tier, the pool with the lowest satisfaction has the
-/// next turn; the requests of its earlier turns count as its usage. Within a pool, the operation
-/// (job or array) with the lowest satisfaction comes first (Y22), or in a FIFO pool the operation
-/// with the first position (Y23).
+/// next turn. The requests of a pool's earlier turns are added to its usage. Within a pool, the
+/// operation (job or array) with the lowest satisfaction comes first (Y22). In a FIFO pool, the
+/// operations come in the order of the pool (Y23).
 fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> AssignedTurns {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(inputs.state, inputs.policy, all, inputs.now);

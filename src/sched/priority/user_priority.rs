@@ -1,9 +1,10 @@
-//! The effect of the job priority (`-p`) if jobs are ordered by factors: the job priority orders
-//! only the waiting jobs of one owner in one queue.
+//! The effect of the job priority (`-p`) if jobs are ordered by factors. The job priority then
+//! orders only the waiting jobs of one owner in one queue. With `lowest_is_best`, the lowest number
+//! is the highest `-p`.
 //!
 //! The score of a job is lowered until the job comes after all jobs of the same owner, queue and
 //! tier that have a higher `-p`. No score is ever raised, so no user gains an advantage over other
-//! users. If all `-p` of an owner are equal, no score changes.
+//! users. If all `-p` of an owner in a queue are equal, no score changes.
 
 use crate::model::policy::{OwnerPriorityRule, Precedence, PriorityOrder};
 use crate::model::report::priority_score::ScorePart;

@@ -1,10 +1,11 @@
 //! The time to balance: how long an account or user above its share must run no jobs until its
 //! usage is back at its share, while the running jobs of all others continue. With a half-life, all
-//! usage decays equally. If no other jobs run, the fractions of the usage therefore do not change.
+//! usage decays at the same rate. If no other jobs run, each member's fraction of all usage
+//! therefore stays the same until the usage no longer counts.
 //!
-//! Usage may decay in steps and windows, so there is no closed formula. The usage is computed for
-//! sample times further and further ahead. The time between two of them at which the usage falls to
-//! the share is interpolated linearly.
+//! Usage can decay in steps and windows, so there is no closed formula. The usage is computed for
+//! sample times further and further ahead. If it falls to the share between two sample times, the
+//! time at which it does so is interpolated linearly.
 
 use super::charged::{Charged, ratio};
 use super::tree::ROOT;

@@ -1,6 +1,7 @@
 //! Method `fairtree`, as in Slurm: a walk through the tree that ranks all users. Among siblings, it
-//! visits the account or user with the lowest usage in relation to its shares first. All users of
-//! an account with relatively higher usage come later, however low their own usage is (F12).
+//! visits the account or user with the lowest usage in relation to its shares first. An account
+//! with higher usage in relation to its shares comes later with all its users, however low the
+//! usage of one of these users is (F12).
 //!
 //! Siblings are sorted by their *level* (Slurm's Level FS): shares divided by usage, both as
 //! fractions of the sums of the siblings. The level is infinite without usage, and 0 without
@@ -58,7 +59,7 @@ struct Walk<'a> {
     tree: &'a Charged,
     tie_rule: TieRule,
     levels: Vec<f64>,
-    /// The places that divide the part of each place.
+    /// For each place, the places that divide its part.
     below: Vec<Vec<usize>>,
     /// The number of places to rank.
     count: usize,

@@ -76,7 +76,7 @@ impl ShareIndex {
     }
 }
 
-/// The result for each place.
+/// The result of [`ShareIndex::weigh`] for each place.
 pub struct FairShareEntries(Vec<Weighed>);
 
 impl FairShareEntries {

@@ -55,7 +55,7 @@ impl Outline<'_> {
         for (name, place) in below {
             let shares = self.tree.tree.nodes[place].shares;
             let line = format!(
-                "{:depth$}{name}: shares {shares}, {:.2}% of all",
+                "{:depth$}{name}: shares {shares}, {:.2}% of the cluster",
                 "",
                 100.0 * self.entitlements[place],
                 depth = 2 * depth

@@ -44,7 +44,8 @@ pub struct ShareRow {
 /// Shares, usage and factor of all accounts and users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareTable {
-    /// The row that counts for a job: the account, the user, or the user under the account.
+    /// Whether the row of the account, of the user, or of the user under the account counts for a
+    /// job.
     pub subject: UsageSubject,
     /// The rows of the accounts. They include all accounts and users below.
     pub accounts: BTreeMap<String, ShareRow>,

@@ -93,7 +93,7 @@ fn f10_children_divide_the_part_of_their_parent() {
 }
 
 #[test]
-fn f10_a_user_may_be_in_several_accounts() {
+fn f10_a_user_can_be_in_several_accounts() {
     let table = table(
         Method::Classic,
         &["a:1 ann=1", "b:1 ann=1 bob=1"],
@@ -504,9 +504,9 @@ fn the_outline_shows_the_configured_tree() {
         ..FairShare::default()
     };
     let expected = "fairshare: classic, by user@account\n  \
-                      art: shares 60, 59.41% of all: any user\n  \
-                      physics: shares 40, 39.60% of all: any user\n    \
-                        crystals: shares 30, 39.60% of all, target 25+: ann 1, bob 2\n  \
+                      art: shares 60, 59.41% of the cluster: any user\n  \
+                      physics: shares 40, 39.60% of the cluster: any user\n    \
+                        crystals: shares 30, 39.60% of the cluster, target 25+: ann 1, bob 2\n  \
                       users at the level of the accounts: eve 1\n";
     assert_eq!(outline(&policy), expected);
     let policy = FairShare {
@@ -514,7 +514,7 @@ fn the_outline_shows_the_configured_tree() {
         ..policy
     };
     let expected =
-        "fairshare: classic, by user@account\n  art: shares 60, 100.00% of all: any user\n";
+        "fairshare: classic, by user@account\n  art: shares 60, 100.00% of the cluster: any user\n";
     assert_eq!(
         outline(&policy),
         expected,
@@ -623,8 +623,8 @@ fn m12_usage_equal_to_a_cap_is_not_above_it() {
     assert!(!is_capped("20", 99.0, 99.0));
 }
 
-/// X5: the nodes of the users stand between those of the accounts, so the indices of accounts
-/// change when the users are removed.
+/// X5: in the list of tree nodes, users stand between accounts, so the indices of accounts change
+/// when the users are removed.
 #[test]
 fn x5_accounts_keep_their_parents_if_users_do_not_count() {
     let accounts = accounts(&["a:1 ann=1 bob=1", "b:3 eve=1", "c<b:1 dan=1", "d<c:1"]);

@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The accounts of a site and their users.
 ///
-/// If no accounts are configured, every user with a job is a leaf under the root with one share. If
-/// accounts are configured, a user who belongs to none has no shares, so the user's jobs run last.
-/// An account without a list of users is open to all users, with one share each. The account
-/// [`ROOT_NAME`] is the root itself; its users are on the level of the accounts.
+/// If no accounts are configured, every user with a job is directly below the root and has one
+/// share. If accounts are configured, a user who belongs to none of them has no shares. An account
+/// without a list of users is open to all users, with one share each. The account [`ROOT_NAME`] is
+/// the root itself; its users are on the level of the accounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     /// The nodes of the tree: the root first, and parents before children. A *place* is an index
-    /// into this list. Siblings are sorted by name, so that sums do not depend on the order in the
-    /// file.
+    /// into this list. Among configured siblings, the users come first, by name, and then the
+    /// accounts, by name, so that sums do not depend on the order in the file. Places that are
+    /// added later follow at the end.
     pub(super) nodes: Vec<TreeNode>,
     pub(super) accounts: BTreeMap<String, usize>,
     pub(super) members: BTreeMap<Member, usize>,
@@ -83,8 +84,8 @@ impl Tree {
         self.add_users(account, "", ROOT);
     }
 
-    /// An empty tree. If `is_open` is true, the tree is flat (without accounts), and new members
-    /// get a share.
+    /// An empty tree. If `is_open` is true, the tree is flat (without accounts), and each new
+    /// member directly below the root gets a share.
     pub(super) fn bare(is_open: bool) -> Tree {
         let (accounts, members, defaults) = Default::default();
         Tree {
@@ -96,14 +97,15 @@ impl Tree {
         }
     }
 
-    /// Whether there are no accounts, so that all users are on one level.
+    /// Whether the tree was made without accounts, so that users are added directly below the root.
     pub fn is_flat(&self) -> bool {
         self.is_flat
     }
 
     /// The member (user under an account) to which a job of `user` is charged. The account is the
-    /// requested account (`-A`), otherwise the first account in the file that lists the user. It is
-    /// empty if there is no such account, or if it is the root.
+    /// requested account (`-A`), which need not be configured; otherwise the first account in the
+    /// file that lists the user. It is empty if no account is requested and none lists the user,
+    /// or if it is the root.
     pub fn member(&self, user: &str, requested: Option<&str>) -> Member {
         let account = requested
             .or_else(|| self.defaults.get(user).map(String::as_str))
@@ -160,8 +162,8 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// The place of an account. If the account is missing, it is added: `parent/name` below
-    /// `parent` if that exists (Y25), any other account below the root.
+    /// The place of an account. A missing account is added: `parent/name` below `parent` if
+    /// `parent` exists (Y25), any other account below the root.
     pub(super) fn account(&mut self, name: &str) -> usize {
         if let Some(&place) = self.accounts.get(name) {
             return place;

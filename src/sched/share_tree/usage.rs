@@ -146,8 +146,8 @@ impl UsageTable {
         self.drop_if_unused(&charge.member);
     }
 
-    /// Sets the charge of a job. Replaces the charge of the job while it ran, if any; the new
-    /// charge may have ended.
+    /// Sets the charge of a job that runs or has ended. Replaces the charge that the job had while
+    /// it ran, if any.
     pub fn charge(&mut self, job: JobId, charge: &Charge) {
         if self.is_charged(job, charge) {
             return;

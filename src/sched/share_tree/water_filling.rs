@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 pub struct Demand {
     /// The weight.
     pub weight: f64,
-    /// The guaranteed amount. Guarantees are reduced if they exceed the amount to divide.
+    /// The guaranteed amount. If the sum of all guarantees exceeds the amount to divide, all
+    /// guarantees are reduced.
     pub least: f64,
     /// The maximum amount.
     pub most: f64,
@@ -227,9 +228,9 @@ fn entry_of(charged: &Charged, pool: &str) -> usize {
     }
 }
 
-/// Divides an amount among demands. If the guarantees exceed the amount, every demand gets the same
-/// fraction of its guarantee. Otherwise a water level is chosen at which the whole amount is used,
-/// or all demands with a weight are met.
+/// Divides an amount among demands. If the guarantees together exceed the amount, every demand gets
+/// the same fraction of its guarantee. Otherwise a water level is chosen at which the whole amount
+/// is used, or all demands with a weight get their maximum.
 pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
     let demands: Vec<Demand> = demands
         .iter()
@@ -279,7 +280,7 @@ fn level(mut left: f64, demands: &[Demand]) -> f64 {
         level = step;
         slope += change;
     }
-    // All demands with a weight are met; the remaining amount stays unassigned.
+    // All demands with a weight get their maximum; the remaining amount stays unassigned.
     level
 }
 
@@ -318,7 +319,8 @@ mod tests {
         assert_eq!(split(&[(0.0, 0.0, 1.0), (2.0, 0.0, 1.0)]), [0.0, 1.0]);
     }
 
-    /// Y20: in the first three cases, the first demand is guaranteed 0.6, and the second 0.2.
+    /// Y20: in the first three cases, the guarantee of the first demand is 0.6, and the guarantee
+    /// of the second is 0.2.
     #[test]
     fn guarantees_are_met_first() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));

@@ -39,7 +39,8 @@ pub enum Change<'a> {
     },
     /// A node is removed.
     NoNode(Cow<'a, str>),
-    /// The nodes that come first in the order of nodes, whether present or not.
+    /// The names of the nodes that come first in the order of nodes. A node with such a name need
+    /// not exist.
     Order(Vec<String>),
     /// The properties of a system-wide resource, such as its total, are set.
     Pool(Cow<'a, str>, Cow<'a, Pool>),
@@ -51,9 +52,9 @@ pub enum Change<'a> {
     Window(Cow<'a, Window>),
     /// A reservation has ended or is deleted.
     NoWindow(Cow<'a, str>),
-    /// Dedicated and prime time from now on.
+    /// The dedicated and prime time that apply from now on.
     SiteTime(Cow<'a, SiteTime>),
-    /// A job becomes a candidate (a waiting job that may start) and holds no resources.
+    /// A job becomes a candidate (a waiting job that a cycle could start) and holds no resources.
     Waits(Box<Cow<'a, Job>>),
     /// The accrued eligible time of a candidate changes.
     Accrues(JobId, Eligibility),
@@ -273,8 +274,8 @@ impl ClusterState {
 }
 
 impl ClusterState {
-    /// The reservation of a running job: the requested reservation, or an open reservation on one
-    /// of its nodes that the job may use for its whole walltime.
+    /// The reservation of a running job: the reservation that it requests; otherwise the first open
+    /// reservation on one of the job's nodes that admits a job with its walltime.
     pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
         let run = job.life.run.as_ref()?;
         if let Some(reservation) = &job.spec.reservation {

@@ -1,5 +1,6 @@
-//! The charge (the usage that fair share counts) of a job that starts. Replays of traces use it,
-//! because they contain classes of interchangeable jobs instead of the jobs themselves.
+//! The charge (the usage that fair share counts) of a job that starts, computed from the class of
+//! the job. Replays of traces need this, because they have only classes of interchangeable jobs,
+//! not the jobs themselves.
 
 use super::plan::Start;
 use super::snapshot::ClusterState;

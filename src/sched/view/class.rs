@@ -37,14 +37,15 @@ pub(in crate::sched) struct WaitingJob {
     pub array: Option<Array>,
 }
 
-/// The waiting time of a job that may start, and the number of jobs that have passed it.
+/// The waiting time of a job, and the number of jobs that have passed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sched) struct Wait {
     /// Since when the job has waited.
     pub since: Time,
     /// The eligible time of the job.
     pub eligibility: Eligibility,
-    /// The number of later jobs that have started before the job (M18).
+    /// How many jobs that are behind the job in the queue order have started before it, as far as
+    /// `count_bypasses` counts them (M18).
     pub bypassed: u32,
 }
 
@@ -60,7 +61,7 @@ impl WaitingJob {
 /// An array with waiting subjobs.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Array {
-    /// The indices of the subjobs.
+    /// The indices of all subjobs.
     pub indices: Indices,
     /// The states of the subjobs.
     pub elements: Arc<Elements>,

@@ -140,8 +140,8 @@ pub struct Need {
 }
 
 impl Need {
-    /// Whether a node with the value `found` meets the need. A requested number is a minimum, an
-    /// unset Boolean of the node counts as false, and text must be equal.
+    /// Whether a node with the value `found` meets the need. A requested number is a minimum, and
+    /// text must be equal. If the node has no value, a requested Boolean must be false.
     pub fn is_met_by(&self, found: Option<&ResourceValue>) -> bool {
         match (&self.value, found) {
             (ResourceValue::Boolean(requested), None) => !requested,
@@ -343,8 +343,8 @@ impl Cluster {
         }
     }
 
-    /// Adds or changes a node; the jobs on the node stay. Returns false if only load or measured
-    /// use may have changed.
+    /// Adds or changes a node; the jobs on the node stay. Returns false if nothing has changed
+    /// except load and measured use.
     pub fn set(&mut self, facts: &NodeFacts, usable: bool) -> bool {
         let ix = self.slot(&facts.name, &facts.host);
         self.measure(ix, facts);
@@ -368,7 +368,7 @@ impl Cluster {
         true
     }
 
-    /// Whether the report changes at most load and measured use, as most reports do.
+    /// Whether the report changes nothing except load and measured use, as most reports do.
     fn matches_report(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
         let node = self.node(ix);
         let same_parts =

@@ -60,7 +60,8 @@ impl QuantityKind {
         limit.saturating_mul(self.scale())
     }
 
-    /// The amount that a job of a class counts for when it starts; `span` is its walltime.
+    /// The amount that a job of a class adds to the quantity when it starts; `span` is its
+    /// walltime.
     pub fn requested(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::Jobs => 1,

@@ -34,7 +34,7 @@ pub struct CurrentBookings {
     freed: Option<Time>,
 }
 
-/// How long resources are held for a preemptor after its victims have ended.
+/// Maximum time for which resources are held for a preemptor after its victims have ended.
 pub(in crate::sched) const KEPT: Span = Span::seconds(60);
 
 impl CurrentBookings {
@@ -73,7 +73,7 @@ impl CurrentBookings {
         };
     }
 
-    /// Whether a job may use resources of planned starts: only if it is rerunnable (M34).
+    /// Whether a job may use resources of planned starts, that is, whether it is rerunnable (M34).
     pub fn may_use_booked_resources(&self, job: JobId) -> bool {
         !self.not_rerunnable.contains(&job.parent().unwrap_or(job))
     }
@@ -156,9 +156,9 @@ impl CurrentBookings {
 }
 
 impl ClusterState {
-    /// The time at which the resources of a running job are expected to be free. This is `until`,
-    /// the end of its walltime. If the job is overdue or [counts as
-    /// ending](Self::counts_as_ending), it is [`OVERDUE`] after `now`.
+    /// The time at which the resources of a running job are expected to be free. If the job is
+    /// overdue or [counts as ending](Self::counts_as_ending), the time is [`OVERDUE`] after `now`.
+    /// Otherwise it is `until`, the end of the job's walltime.
     pub(in crate::sched) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
         let soonest = now + OVERDUE;
         if self.counts_as_ending(job) {
@@ -270,12 +270,13 @@ impl ClusterState {
     }
 
     /// The time until which resources are held for a preemptor: at most [`KEPT`] after the end of
-    /// its last victim. None if no resources are held.
+    /// the last victim that [`has_ending_victims`](Self::has_ending_victims) counts. None if no
+    /// resources are held.
     pub(in crate::sched) fn held_until(&self, job: JobId, now: Time) -> Option<Time> {
         let booking = self.bookings.promise(job)?;
         let until = booking.held_until?;
-        // The time is extended only after half of it has passed, because each extension is written
-        // to disk.
+        // The time is extended only when less than half of `KEPT` is left, because each extension
+        // is written to disk.
         let is_extended = until.since(now).0 < KEPT.0 / 2 && self.has_ending_victims(booking);
         let until = if is_extended { now + KEPT } else { until };
         (until > now).then_some(until)
@@ -283,8 +284,8 @@ impl ClusterState {
 
     /// Whether victims of the job of a booking are still ending. Victims of another preemptor also
     /// count if they are on the nodes of the booking and that preemptor has no planned start any
-    /// more. Such a preemptor may have started on resources that were freed for the job of the
-    /// booking.
+    /// more. That preemptor has possibly started on resources that were freed for the job of
+    /// the booking.
     fn has_ending_victims(&self, booking: &Booking) -> bool {
         self.bookings.preempted.iter().any(|(victim, (to, _))| {
             to.is_some_and(|to| {

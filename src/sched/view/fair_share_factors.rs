@@ -22,7 +22,8 @@ pub(in crate::sched) fn owner_of(class: &ClassKey) -> ClassOwner {
 /// The fair-share factors of the owners of waiting jobs.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct FairShareFactors {
-    /// For each user, the requested accounts with their entries.
+    /// For each user, the accounts that the waiting jobs request (None if a job requests none),
+    /// each with its entry.
     pub entries: BTreeMap<User, Vec<(Option<String>, FairShareEntry)>>,
     /// The members (users under requested accounts) with running jobs, and their factors. Empty
     /// unless the method is linear.

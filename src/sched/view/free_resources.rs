@@ -211,7 +211,7 @@ mod tests {
 
     /// M48.
     #[test]
-    fn a_node_may_limit_the_number_of_its_jobs_and_of_the_jobs_of_one_user() {
+    fn a_node_can_limit_the_number_of_its_jobs_and_of_the_jobs_of_one_user() {
         let mut room = FreeResources::empty(
             [8].into(),
             JobCountLimits {

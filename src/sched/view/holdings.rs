@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The owner of a running job, and its request without the nodes that it has released. A restarted
-/// schedd needs them, because it has not seen the job waiting.
+/// The owner of a running job, and its request without the nodes that it has released. They are
+/// needed after a restart of schedd, which has not seen the job waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningOwner {
     who: Credentials,
     chunks: u64,
     /// The total request of the chunks, by resource.
     asked: BTreeMap<String, i64>,
-    /// The job-wide requests (`-l`), which may be for system-wide resources.
+    /// The job-wide requests (`-l`), which can be for system-wide resources.
     besides: BTreeMap<String, i64>,
 }
 
@@ -135,8 +135,8 @@ impl Holder {
 }
 
 /// The sum of the remaining use of several running jobs. The remaining use of a job is its weight
-/// (1, or its number of CPUs) multiplied by the milliseconds until its end. Two sums over all jobs,
-/// `rate` and `due`, give the total at any time.
+/// (1, or its number of CPUs) multiplied by the milliseconds until its end. Two sums over the jobs
+/// with a known end, `rate` and `due`, give the total at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sched) struct RemainingUse {
     /// The sum of the weights of the jobs with a known end.
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(lines(&fixture), ["ann 2: 3 3 90"]);
     }
 
-    /// A restarted schedd gets the same sums.
+    /// A restarted schedd computes the same sums as before the restart.
     #[test]
     fn a_running_job_that_was_never_seen_waiting_counts_like_any_other_job() {
         for request in [

@@ -1,10 +1,10 @@
 //! The waiting jobs that the last plan refused because of a limit within their owners' control,
-//! such as a limit on their array or owner ([`OwnLimit`]). Under most policies such jobs accrue no
+//! such as a limit on their array or owner ([`OwnLimit`]). Under most policies these jobs accrue no
 //! eligible time (I13, M17).
 //!
 //! Verdicts apply to classes of interchangeable jobs, and seldom change from cycle to cycle.
-//! Therefore only classes with a changed limit, jobs that are considered one by one, and new jobs
-//! are examined.
+//! Therefore only these are examined: classes with a changed limit, the considered jobs of classes
+//! of which a cycle considers only some jobs, and new jobs.
 
 use super::plan::Plan;
 use super::shape::ClassId;
@@ -39,8 +39,8 @@ impl Limited {
 }
 
 impl ClusterState {
-    /// The waiting jobs for which this plan may have changed the limit by which they are refused,
-    /// each with that limit; None if no limit refuses the job. An array is one entry. To be called
+    /// The waiting jobs that this plan possibly refuses for another limit than the plan before,
+    /// each with the limit; None if no limit refuses the job. An array is one entry. To be called
     /// once for each plan.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         let listed: BTreeSet<(ClassId, JobId)> = plan
@@ -76,7 +76,8 @@ impl ClusterState {
         let all: BTreeMap<JobId, ClassId> = of_changed.chain(of_new).chain(still).collect();
         all.into_iter()
             .map(|(job, class)| {
-                // A job that is considered one by one may have a verdict of its own.
+                // If a cycle considers only some jobs of a class, each of them can have a verdict
+                // of its own.
                 let name = if self.limited.listed.contains(&(class, job)) {
                     ClassId(reason::own_reason_key(job))
                 } else {

@@ -44,8 +44,8 @@ impl AccessPolicy {
         self >= AccessPolicy::Nodes
     }
 
-    /// The policy that a job requests by its `place`, or by its node access policy if `place`
-    /// specifies none.
+    /// The policy that a job requests by its place specification (`-l place`). If this specifies
+    /// none, the node access policy that the job requests, if any.
     pub fn requested(place: &Place, placement: &PlacementRequirements) -> AccessPolicy {
         match (AccessPolicy::from(place), placement.access) {
             (AccessPolicy::Unsaid, Some(access)) => AccessPolicy::from(access),
@@ -153,10 +153,10 @@ impl<T: Into<AccessPolicy>> From<T> for JobOwner {
 /// The limits of a node on the number of its jobs, and its policy for sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobCountLimits {
-    /// The `sharing` attribute: whether jobs share the node, and whether `place` of a job may
-    /// override this.
+    /// The attribute `sharing`: whether jobs share the node, and whether the place specification
+    /// of a job can override this.
     pub sharing: NodeSharing,
-    /// The least restrictive access policy of a job on the node.
+    /// The least restrictive access policy that a job can have on the node.
     pub access: NodeAccess,
     /// The maximum number of jobs on the node.
     pub jobs: u32,
@@ -185,9 +185,10 @@ impl Default for JobCountLimits {
 mod tests {
     use super::*;
 
-    /// The table of PBS that combines `sharing` of a node with `place` of a job.
+    /// The table of PBS that combines the attribute `sharing` of a node with the place
+    /// specification of a job.
     #[test]
-    fn the_sharing_attribute_of_a_node_may_override_the_place_of_a_job() {
+    fn the_sharing_attribute_of_a_node_can_override_the_place_of_a_job() {
         use AccessPolicy::{Hosts, Nodes, Shared, Unsaid};
         let on = |sharing| {
             [Unsaid, Shared, Nodes, Hosts].map(|t| {

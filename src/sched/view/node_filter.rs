@@ -19,12 +19,12 @@ pub struct NodeFilter {
     pub restriction: Option<Restriction>,
     /// The hosts that the job accepts.
     pub hosts: HostList,
-    /// The hosts on which a deferred job may not start now, because starts failed there. Empty
-    /// unless the job may start on other hosts.
+    /// The hosts on which a deferred job must not start now, because starts failed there. Empty
+    /// unless starts on other hosts are to be tried.
     pub failed_hosts: BTreeSet<String>,
     /// The condition that a node must meet.
     pub requirement: Option<Expression>,
-    /// The condition that a node and the job must not meet.
+    /// The condition of the site that a node and the job must not meet together.
     pub veto: Option<Expression>,
     /// The properties of the job that expressions can use.
     pub job: JobFacts,

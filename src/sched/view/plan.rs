@@ -117,8 +117,9 @@ pub struct Plan {
     pub asks: Vec<(JobId, Vec<String>)>,
     /// The planned starts.
     pub bookings: Vec<Booking>,
-    /// Why the jobs of a class that do not start wait. A verdict may also be for all classes of a
-    /// shape (the part of a request that decides where a job fits), or for a single job.
+    /// For each class, why those of its jobs wait that do not start. Other verdicts hold for all
+    /// classes of a shape (the part of a request that decides where a job fits), or for a single
+    /// job.
     pub verdicts: Vec<(ClassId, Arc<Reason>)>,
     /// The classes of which the cycle considered only some jobs (M24).
     pub eligible: Eligible,

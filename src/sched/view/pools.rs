@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(fixture.starts(), "2 on n1");
     }
 
-    /// Q21: `license.X`.
+    /// Q21: as with `license.X` in Qube!, the shown use is the reported use plus the missing part
+    /// of the configured total.
     #[test]
     fn amounts_used_outside_the_cluster_or_missing_are_not_free() {
         let mut fixture = fixture(50, false);
@@ -137,7 +138,7 @@ mod tests {
         );
     }
 
-    /// Q21: `global_host.X`.
+    /// Q21: as with `global_host.X` in Qube!.
     #[test]
     fn a_job_uses_a_per_host_resource_once_on_each_host() {
         let fixture = fixture(2, true);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planned_start_counts_on_system_wide_resources_that_running_jobs_release() {
+    fn a_planned_start_uses_system_wide_resources_that_running_jobs_release() {
         let fixture = fixture(2, false)
             .running(9, "select=1:ncpus=1 site_lic=2", "n1", 600)
             .queued(1, "site_lic=1");

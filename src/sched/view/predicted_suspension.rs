@@ -15,9 +15,9 @@ use crate::model::time::{Span, Time};
 use std::sync::Arc;
 
 impl ClusterState {
-    /// Suspends a running job. The job releases the resources `releases`, keeps all others, and
-    /// waits to resume (M45). If its owner or the facts that preemption uses are unknown, the job
-    /// ends instead.
+    /// Suspends a running job for the preemptor `to`. The job releases the resources named in
+    /// `releases`, keeps all others, and waits to resume (M45). If its owner or the facts that
+    /// preemption uses are unknown, the job ends instead.
     pub(in crate::sched) fn predict_suspension(
         &mut self,
         id: JobId,

@@ -33,7 +33,7 @@ pub struct PreemptionCandidate {
     pub waited: Span,
     /// The walltime; None if the job requests none.
     pub walltime: Option<Span>,
-    /// The requested resources of type text or Boolean.
+    /// The requested resources of type text or Boolean, without `preempt_targets`.
     #[serde(default)]
     pub asked: Vec<(String, ResourceValue)>,
     /// The number of CPUs that the job uses.

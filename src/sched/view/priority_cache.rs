@@ -16,7 +16,7 @@ pub(in crate::sched) struct PriorityCache {
     pub rule: Option<Arc<PriorityRule>>,
     /// When all priorities were last computed.
     pub at: Time,
-    /// Whether a change since `at` may affect every priority.
+    /// Whether a change since `at` can affect every priority.
     pub is_stale: bool,
     /// Whether usage has changed since `at`.
     pub has_new_usage: bool,
@@ -50,7 +50,7 @@ impl PriorityCache {
         self.new.remove(&id);
     }
 
-    /// Notes a change that may affect every priority.
+    /// Notes a change that can affect every priority.
     pub fn note_change(&mut self) {
         self.is_stale = true;
     }

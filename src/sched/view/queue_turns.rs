@@ -17,7 +17,7 @@ impl QueueTurns {
         }
     }
 
-    /// The number of queues in `all` that had no turn, or whose last turn was before the last turn
+    /// The number of queues in `all` that had no turn, or had their last turn before the last turn
     /// of `queue`. The result is 0 if `queue` had no turn.
     pub fn before<'q>(&self, queue: &str, all: impl Iterator<Item = &'q str>) -> i64 {
         let last = self.0.get(queue);

@@ -45,8 +45,8 @@ pub struct Members {
     spans: BTreeMap<Option<Span>, usize>,
     /// The queues, each with the number of classes in the queue.
     queues: BTreeMap<String, usize>,
-    /// The number of classes that may wait although their resources are free: deferred jobs, arrays
-    /// with a limit on their running subjobs, subjobs of such arrays that start again, and jobs
+    /// The number of classes that can wait although their resources are free: deferred jobs, arrays
+    /// with a limit on their running subjobs, subjobs of these arrays that start again, and jobs
     /// that request a reservation.
     with_other_conditions: usize,
 }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_walltime_of_a_group_is_that_of_its_waiting_jobs() {
+    fn the_shortest_walltime_of_a_group_is_the_shortest_of_its_waiting_jobs() {
         let job =
             |id: u64, walltime: &str| format!("select=1:ncpus={} walltime={walltime}", 1 + id / 10);
         let waiting = [(1, "90"), (2, "60"), (3, "60"), (4, "120"), (11, "5")];

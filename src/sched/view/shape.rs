@@ -84,7 +84,7 @@ impl ChunkShape {
         asked.retain(|&(_, amount)| amount > 0);
         let mpiprocs = match chunk.get("mpiprocs") {
             Some(_) => chunk.long("mpiprocs").clamp(0, i64::from(u32::MAX)) as u32,
-            // A chunk without CPUs has no MPI processes.
+            // By default, a chunk has one MPI process, but a chunk with `ncpus=0` has none.
             None => u32::from(chunk.get("ncpus").is_none() || chunk.long("ncpus") > 0),
         };
         let growing = chunk
@@ -185,7 +185,7 @@ pub struct Shape {
     pub is_single_task: bool,
     /// The resource of `place=group=`, of which all nodes must have the same value.
     pub group: Option<String>,
-    /// The node sets of the site; None if the site has none (M47).
+    /// The node sets of the site; None if the site has no node sets (M47).
     pub sets: Option<Arc<AllowedSets>>,
     /// The kinds of nodes that the job may use; None for all kinds.
     pub kinds: Option<Arc<BTreeSet<KindIx>>>,
@@ -205,7 +205,7 @@ pub struct Shape {
     pub geometry: Option<Arc<Geometry>>,
     /// The end of the job if it started in this cycle; set only if a policy uses it.
     pub end: Option<Time>,
-    /// The number of the job's array, if its subjobs may share system-wide resources.
+    /// The number of the job's array, if its subjobs can share system-wide resources.
     pub array: Option<u64>,
     /// The requested system-wide resources: (resource index, amount). Some of them are requested
     /// once for each host.
@@ -323,7 +323,8 @@ impl Shape {
         self.node_filter.is_none() && self.failed_hosts.is_none()
     }
 
-    /// Whether only `place` and the chunks, all of fixed size, decide where the job fits.
+    /// Whether only the place specification and the chunks, all of fixed size, decide where the job
+    /// fits.
     pub fn is_unbound(&self) -> bool {
         let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
         is_fixed
@@ -399,8 +400,8 @@ impl Shape {
         shape
     }
 
-    /// The indexes of the requested consumables: first those of the chunks, in the order of the
-    /// request, then the system-wide resources.
+    /// The indexes of the requested consumables: first the resources of the chunks, in the order of
+    /// the request, then the system-wide resources.
     pub fn resources(&self) -> Vec<usize> {
         let mut named = Vec::new();
         for &(index, _) in self.chunks.iter().flat_map(|chunk| &chunk.asked) {
@@ -505,7 +506,7 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
     )
 }
 
-/// The number of the array of an array or subjob, if the request may include system-wide
+/// For an array or a subjob, the number of the array if the request can include system-wide
 /// resources; otherwise None.
 fn sharing_array(job: &Job) -> Option<u64> {
     let request = &job.spec.request;
@@ -518,7 +519,7 @@ fn sharing_array(job: &Job) -> Option<u64> {
     is_shared.then_some(job.id.number)
 }
 
-/// Whether a value of the resource list (`-l`) may be a request for a system-wide resource.
+/// Whether a value of the resource list (`-l`) can be a request for a system-wide resource.
 fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
     let is_amount = matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_));
     is_amount

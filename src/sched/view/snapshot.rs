@@ -1,5 +1,5 @@
-//! The snapshot: the complete input of a cycle, such as nodes, queues, waiting and running jobs.
-//! A *candidate* is a waiting job, or an array with waiting subjobs, that a cycle may start.
+//! The snapshot: the complete input of a cycle, with nodes, queues, waiting and running jobs.
+//! A *candidate* is a waiting job, or an array with waiting subjobs, that a cycle could start.
 //!
 //! schedd updates the snapshot change by change, and never rebuilds it for a cycle. Waiting jobs
 //! are grouped into classes of interchangeable jobs, nodes into classes of interchangeable nodes,
@@ -85,8 +85,8 @@ pub struct ClusterState {
     pub(in crate::sched) served: QueueTurns,
     /// The owners of the waiting classes.
     pub(in crate::sched) owners: ClassOwners,
-    /// The classes of arrays that may expand beyond their own limit, and of subjobs of such arrays
-    /// that start again (Q15).
+    /// The classes of arrays that may expand beyond their own limit, and the classes of subjobs of
+    /// these arrays that start again (Q15).
     pub(in crate::sched) expanding: BTreeSet<ClassId>,
     /// The classes of jobs with a `-p` priority other than 0.
     pub(in crate::sched) prioritized: BTreeSet<ClassId>,
@@ -155,7 +155,7 @@ impl ClusterState {
         }
     }
 
-    /// Notes a change that may affect every priority.
+    /// Notes a change that can affect every priority.
     pub(super) fn note_change(&mut self) {
         self.edition += 1;
         self.ranks.note_change();
@@ -196,8 +196,8 @@ impl ClusterState {
         self.cluster.host_count()
     }
 
-    /// Puts these nodes first in the order of the nodes, whether they are present or not. All other
-    /// nodes are sorted by name.
+    /// Puts the nodes with these names first in the order of the nodes. A node with such a name
+    /// need not exist. All other nodes are sorted by name.
     pub fn list_nodes(&mut self, names: &[String]) {
         self.note_change();
         self.cluster.list(names);
@@ -302,7 +302,7 @@ impl ClusterState {
         self.queues.insert(queue.name.clone(), queue.clone());
     }
 
-    /// Removes a queue: its jobs no longer start.
+    /// Removes a queue. The jobs in the queue no longer start.
     pub fn remove_queue(&mut self, name: &str) {
         self.note_change();
         self.queues.remove(name);
@@ -343,8 +343,8 @@ impl ClusterState {
         self.windows.values()
     }
 
-    /// Makes a job in state `Queued`, or an array with waiting subjobs, a candidate. Replaces an
-    /// existing candidate with the same id. Withdraws an array without waiting subjobs.
+    /// Adds a candidate, which is a job in state `Queued` or an array with waiting subjobs.
+    /// Replaces an existing candidate with the same id. Withdraws an array without waiting subjobs.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
         let array = array.map(|(indices, elements)| Array { indices, elements });
@@ -528,7 +528,8 @@ impl ClusterState {
         self.class_and_rank(id).map(|(class, _)| class)
     }
 
-    /// The class and the rank of a candidate; for a waiting subjob, those of its array.
+    /// The class and the rank of a candidate; for a waiting subjob, the class and the rank of its
+    /// array.
     pub(in crate::sched) fn class_and_rank(&self, id: JobId) -> Option<(ClassId, u64)> {
         let own = self.jobs.get(&id).copied();
         own.or_else(|| {

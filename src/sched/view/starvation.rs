@@ -33,7 +33,7 @@ pub enum ShareParty {
     Alike(ClassId),
 }
 
-/// An operation, class or pool that may be below its fair share.
+/// An operation, class or pool that can be below its fair share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StarvationSubject {
     /// An operation, or each job of a class.
@@ -75,7 +75,7 @@ impl TimeBelow {
 pub(in crate::sched) struct FairSharePolicy {
     /// The fair-share policy.
     pub fair_share: FairShare,
-    /// The limits, which may reduce the fair shares of pools.
+    /// The limits, which can reduce the fair shares of pools.
     pub limits: Limits,
 }
 
@@ -85,7 +85,7 @@ pub struct HeldShares {
     /// The time of the computation.
     pub(in crate::sched) at: Time,
     pub(in crate::sched) rule: Arc<FairSharePolicy>,
-    /// The total of each resource at that time.
+    /// The total of each resource at the time of the computation.
     pub(in crate::sched) whole: ClusterTotal,
     /// For each operation or class: the number of its jobs that share (1 for an operation), and the
     /// fair share of each of them.

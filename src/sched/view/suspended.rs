@@ -19,7 +19,7 @@ pub struct Suspended {
     pub score: Option<f64>,
     /// All shares of the job when it runs, with the CPU numbers that it had.
     pub shares: Vec<NodeShare>,
-    /// The part of these shares that the job has released and needs again.
+    /// The part of `shares` that the job has released and needs again.
     pub needed: Vec<NodeShare>,
     /// The preemptor; None if the job was not suspended for another job.
     pub made_way_for: Option<JobId>,

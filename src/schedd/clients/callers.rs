@@ -9,7 +9,7 @@ use crate::wire::peer::Peer;
 use nix::unistd::User;
 use std::collections::BTreeMap;
 
-/// How long a user name is cached, because a lookup may be slow.
+/// How long a user name is cached, because a lookup can be slow.
 const CACHE_TIME: Span = Span::seconds(5);
 
 /// Cache of user names.

@@ -114,7 +114,7 @@ mod tests {
             waiting,
             ..count(place, key, used).with_texts(&limits.all[place], &resources)
         };
-        // The scheduler's usage may be older than the counters: bob's job has just ended.
+        // The scheduler's usage is older than the counters, because bob's job has just ended.
         let known = vec![
             considered(0, "ann", 1, 4),
             considered(1, "ann", 1, 4),

@@ -66,7 +66,7 @@ impl Listener {
             return;
         }
         tracing::warn!(
-            "schedd's socket {} was removed: schedd creates it again",
+            "schedd's socket {} was removed; schedd creates a new one",
             self.path.display()
         );
         let again = Listener::bind(setup, home).or_else(|_| {
@@ -103,7 +103,7 @@ fn announce(home: &Home, path: &Path) {
     };
     tracing::warn!("cannot write {}: {error}", home.record().display());
     // Without a record, clients try the runtime directory. Therefore a record of another socket is
-    // erased: clients can reach schedd even if the disk is full.
+    // erased, so that clients can reach schedd even if the disk is full.
     if record::read(home).is_some_and(|old| old.socket != path) {
         record::erase(home);
     }

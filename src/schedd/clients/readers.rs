@@ -33,7 +33,7 @@ const MAX_QUEUED: usize = 256;
 /// Maximum number of waiting queries of a user who is not privileged.
 const MAX_QUEUED_PER_USER: usize = 64;
 /// Maximum number of waiting forecast queries of a user who is not privileged. All readers together
-/// answer only one forecast query at once.
+/// answer only one forecast query at a time.
 const MAX_FORECASTS_PER_USER: usize = 4;
 /// Maximum time for a client to read a part of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -22,8 +22,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum number of waiting submissions with large scripts. Further such submissions are not read
-/// from their connections.
+/// Maximum number of waiting submissions with large scripts. Further submissions with large scripts
+/// are not read from their connections.
 const MAX_WAITING: usize = 8;
 /// Maximum number of waiting submissions with large scripts of one user.
 const MAX_WAITING_PER_USER: usize = 2;
@@ -145,7 +145,7 @@ struct Worker {
     wakeup: UnixStream,
     scripts: scripts::ScriptFolder,
     database: PathBuf,
-    /// Scripts that requests may still refer to.
+    /// The scripts to which requests can still refer.
     leases: Vec<Arc<StoredScript>>,
 }
 

@@ -2,9 +2,10 @@
 //! view, shared by all queries until the view changes or the snapshot is too old.
 //!
 //! The answer to a query includes all changes committed before the query, such as the caller's own.
-//! With 100,000 jobs, taking a snapshot blocks the event loop for some ten milliseconds. Queries
-//! that need a newer snapshot wait until the next snapshot may be taken, and then share it. Reader
-//! threads compute the answers, one query at a time, and share the computed forecast.
+//! With 100,000 jobs, taking a snapshot blocks the event loop for some ten milliseconds. Therefore
+//! snapshots are limited in rate and number. Queries that need a newer snapshot wait for the next
+//! one, and then share it. Reader threads compute the answers, one query at a time, and share the
+//! computed forecast.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -50,7 +51,7 @@ const PART_SIZE: usize = 500;
 
 /// Maximum number of queries that wait for a newer snapshot.
 const MAX_WAITING: usize = 256;
-/// Maximum number of queries that wait for a newer snapshot, of a user who is not privileged.
+/// Maximum number of queries of one user who is not privileged that wait for a newer snapshot.
 const MAX_WAITING_PER_USER: usize = 16;
 
 /// The state of the cluster at one time.
@@ -108,8 +109,8 @@ struct Latest {
 }
 
 impl Snapshots {
-    /// The snapshot of this revision of the state. If no snapshot may be taken yet, the error is
-    /// the time to try again. Times are monotonic.
+    /// The snapshot of this revision of the state. If the limits on snapshots allow no new one yet,
+    /// the error is the time to try again. Times are monotonic.
     pub fn of_revision(
         &mut self,
         revision: u64,
@@ -187,12 +188,12 @@ pub struct ForecastTask {
 
 /// A query about the state of the cluster.
 pub enum SnapshotQuery {
-    /// When these jobs will start, or all waiting jobs if the set is empty.
+    /// When these jobs will start; if the set is empty, when all waiting jobs will start.
     Starts(BTreeSet<JobId>),
     /// The times and places with free resources for this job.
     Windows(Box<Job>),
-    /// Why a job waits. The list contains running jobs that were queued behind this job and started
-    /// while it waited.
+    /// Why a job waits. The list contains running and suspended jobs that are behind this job in
+    /// the queue and started after it became eligible.
     Why(JobId, Vec<Overtaker>),
     /// The forecast for this held job, as if it had no holds.
     Released(Box<Job>),
@@ -202,7 +203,7 @@ pub enum SnapshotQuery {
     Usage,
     /// The queue positions of these jobs.
     Places(Vec<JobId>),
-    /// The first N jobs of the queue, or all.
+    /// The first N jobs of the queue; all jobs if there is no N.
     Queue(Option<u64>),
     /// The computed priorities of these jobs; of all waiting jobs if the list is empty.
     Scores(Vec<JobId>),

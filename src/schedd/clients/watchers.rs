@@ -3,7 +3,7 @@
 //! Changes are numbered, and each answer contains the number of the latest change. A client that
 //! reads the jobs and then waits for changes after this number misses no change. After a restart of
 //! schedd the numbers are higher than before; so each client is answered at once and reads the jobs
-//! again. Changes are kept only while clients watch, and for a short time afterwards.
+//! again. Changes are kept only while clients watch, and for a short time after the last watch.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -81,7 +81,7 @@ impl Scope {
         }
     }
 
-    /// The delay before an answer. A watch of a single job has no delay, because a user may wait
+    /// The delay before an answer. A watch of a single job has no delay, because often a user waits
     /// for the start of this job.
     fn delay(&self) -> Span {
         match self {
@@ -105,8 +105,9 @@ impl Watchers {
         }
     }
 
-    /// Adds a watch for changes after number `since`. Returns the answer if there may be such a
-    /// change already, or a refusal if the user has too many watches.
+    /// Adds a watch for changes with numbers above `since`. If such a change has happened already,
+    /// or if it is not known whether one has happened, returns the answer at once. If the user has
+    /// too many watches, returns a refusal.
     pub fn open(
         &mut self,
         token: Token,

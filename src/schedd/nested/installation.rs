@@ -33,8 +33,8 @@ pub struct NestedOptions<'a> {
 
 /// Creates the installation, and sets `LANAI_HOME` of this process and its children to it.
 pub fn create_installation(options: &NestedOptions) -> Result<Home> {
-    let remedy = "schedd --nested runs only inside a job of Lanai: submit such a job, for example \
-                  `qsub -l select=1:ncpus=8 -- schedd --nested`";
+    let remedy = "schedd --nested runs only inside a job of Lanai; submit a job that runs it, for \
+                  example `qsub -l select=1:ncpus=8 -- schedd --nested`";
     let grant = env::text(grant::VARIABLE).context(remedy)?;
     let granted = HostGrant::parse(&grant)
         .map_err(|why| anyhow!(why))

@@ -1,9 +1,10 @@
 //! Moves jobs from a queue of the parent server to a nested installation. For each job: creates a
 //! held copy in the nested installation, claims the job from the parent, and releases the copy.
 //!
-//! This runs in a separate thread, so that neither schedd waits for the other. All requests can be
-//! repeated: if a schedd was killed, a request is sent again once that schedd runs again. A parent
-//! schedd that does not run is not started, because its user may have stopped it.
+//! The moves run in a separate thread, so that neither schedd waits for the other. All requests can
+//! be repeated. If the schedd that gets a request was killed, the request is sent again once that
+//! schedd runs again. A parent schedd that does not run is not started, because its user has
+//! possibly stopped it.
 
 use crate::model::job::state::{Holds, JobState};
 use crate::model::job_id::JobId;
@@ -149,7 +150,7 @@ impl TakerThread {
     }
 
     /// Takes the first available job, if no job waits in the nested installation. Returns whether
-    /// another job may be available at once.
+    /// to look for another job at once.
     fn move_next_job(&mut self) -> Result<bool> {
         if !self.is_queue_empty()? || self.is_stopping() {
             return Ok(false);
@@ -168,8 +169,8 @@ impl TakerThread {
         }
     }
 
-    /// Whether no job waits in the nested installation. Reads the nested spool without the nested
-    /// schedd, which may exit when idle.
+    /// Whether no job waits in the nested installation. Reads the spool of the nested schedd
+    /// instead of sending a query, because the nested schedd exits when it is idle.
     fn is_queue_empty(&self) -> Result<bool> {
         let Some(mut reader) = SpoolReader::open(&spool::file(&self.child))? else {
             return Ok(false);
@@ -190,8 +191,8 @@ impl TakerThread {
         Ok(is_queue_empty)
     }
 
-    /// Moves a job to the nested installation, or defers it. Returns whether another job may be
-    /// available at once.
+    /// Moves a job to the nested installation, or defers it. Returns whether to look for another
+    /// job at once.
     fn move_job(&mut self, server: &str, offered: Offered) -> Result<bool> {
         let (job, revision) = (offered.job, offered.revision);
         let adoption = Adoption {
@@ -244,10 +245,10 @@ impl TakerThread {
         Ok(is_granted)
     }
 
-    /// Repeats a request until it is answered, because a claim may have been granted although its
-    /// answer was lost. Temporary refusals are retried. Fails once the nested installation is being
-    /// killed. Once the nested installation begins to end, a request to adopt a job is no longer
-    /// repeated, and any other request only for [`STOP_TIMEOUT`].
+    /// Repeats a request until it is answered, because a claim can be granted although its answer
+    /// was lost. A temporary refusal does not count as an answer. Fails once the nested
+    /// installation is being killed. Once the nested installation begins to end, a request to adopt
+    /// a job is no longer repeated, and any other request is repeated only for [`STOP_TIMEOUT`].
     fn repeat_until_answered(
         &mut self,
         side: Side,
@@ -277,7 +278,7 @@ impl TakerThread {
         ))
     }
 
-    /// Sends a request to one of the two servers. In tests, claims may fail at the fault points.
+    /// Sends a request to one of the two servers. In tests, claims can fail at the fault points.
     fn send(&self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
         if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claim")

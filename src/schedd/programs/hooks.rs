@@ -1,4 +1,4 @@
-//! The requests and starts that wait for the site's hooks, and the hooks that run.
+//! The requests and the job starts that wait for the site's hooks, and the hooks that run.
 
 pub mod case;
 
@@ -25,10 +25,10 @@ use std::os::fd::BorrowedFd;
 /// The decision of hooks about the start of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
-    /// The hooks allow the start. The values are the last hook that has set attributes (empty if
-    /// none has), and the attributes that all hooks have set.
+    /// The hooks allow the start. The values are the name of the last hook that has set attributes
+    /// (empty if none has), and the attributes that the hooks together have set.
     Granted(String, Vec<AttributeSetting>),
-    /// This hook refuses the start, for this reason.
+    /// A hook refuses the start. The values are the name of the hook and the reason.
     Refused(String, String),
 }
 
@@ -75,12 +75,12 @@ impl Hooks {
         self.permissions = StartPermissions::default();
     }
 
-    /// Whether no request or start waits and no hook runs.
+    /// Whether no request or job start waits, and no hook runs.
     pub fn is_idle(&self) -> bool {
         self.requests.is_idle() && self.starts.is_idle() && self.wanted.is_empty()
     }
 
-    /// Drops all waiting requests and starts, and kills running hooks.
+    /// Drops all cases in both queues, and kills running hooks.
     pub fn shut_down(&mut self) {
         self.requests.shut_down();
         self.starts.shut_down();
@@ -94,8 +94,8 @@ impl Hooks {
         }
     }
 
-    /// Takes the next case (request or start) for which a hook may run; None if none waits or too
-    /// many hooks run.
+    /// Takes the next case (request or start) for which the limits allow a hook to run; None if
+    /// there is none.
     pub fn next_case(&mut self, hooks: &[Hook]) -> Option<Case> {
         self.requests
             .next_case()

@@ -1,8 +1,8 @@
 //! Sends mail through the configured mail program, in a thread that starts with the first mail.
 //!
-//! Each user gets up to twenty mails per minute. Further events are combined into one mail at the
-//! end of the minute. schedd never waits for the mail program. Mail above the queue limit is
-//! dropped; schedd logs this once until it can queue mail again.
+//! Up to twenty mails per minute are sent about the jobs of each user. Further events are combined
+//! into one mail at the end of the minute. schedd never waits for the mail program. Mail above the
+//! queue limit is dropped; schedd logs this once until it can queue mail again.
 
 use crate::model::time::Span;
 use crate::schedd::programs::rate_limit::Fold;

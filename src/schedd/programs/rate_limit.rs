@@ -1,10 +1,10 @@
-//! Rate limit of messages. Each user gets up to 20 messages per period of a minute, and one summary
-//! of all further messages at the end of the period.
+//! Rate limit of messages. About the jobs of each user, up to 20 messages are sent per period of a
+//! minute, and one summary of all further messages at the end of the period.
 
 use crate::model::time::Span;
 use std::collections::BTreeMap;
 
-/// Maximum number of messages to a user in one period, besides the summary.
+/// Maximum number of messages about the jobs of a user in one period, besides the summary.
 pub const MAX_MESSAGES: usize = 20;
 /// Length of a period. A user's period starts with the first message after the last period.
 pub const PERIOD: Span = Span::seconds(60);
@@ -39,8 +39,8 @@ impl<F> Default for RateLimit<F> {
 }
 
 impl<F: Fold> RateLimit<F> {
-    /// Returns the message if it may be sent now. Otherwise adds the message to the summary of the
-    /// period.
+    /// Returns the message if the limit allows it. Otherwise adds the message to the summary of
+    /// the user's current period.
     pub fn allow(&mut self, user: &str, message: F::Message, now: Span) -> Option<F::Message> {
         let period = self.0.entry(user.to_string()).or_insert_with(|| Period {
             end: Span(now.0.saturating_add(PERIOD.0)),

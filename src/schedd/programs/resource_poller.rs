@@ -30,7 +30,8 @@ struct PolledResource {
     /// When the command runs next.
     due: Span,
     is_running: bool,
-    /// Why the last run of the command failed; None if it succeeded or has not ended yet.
+    /// Why the last completed run of the command failed; None if it succeeded, or if no run has
+    /// ended.
     fault: Option<String>,
 }
 
@@ -171,7 +172,7 @@ impl PolledResource {
             && self.fault.as_ref() != fault
         {
             tracing::warn!(
-                "{program} reported no amount of {resource}; the amount is unchanged: {why}"
+                "{program} reported no amount of {resource}, so the amount is unchanged; cause: {why}"
             );
         }
         if fault.is_none() && self.fault.is_some() {

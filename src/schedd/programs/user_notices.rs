@@ -31,7 +31,7 @@ pub struct UserNotices {
     waiting: BTreeMap<String, VecDeque<Notice>>,
     /// The running program of each user.
     running: BTreeMap<String, RunningUserNotice>,
-    /// The last user whose turn it was.
+    /// The last user that got a turn.
     served: String,
     last_token: u64,
     /// Since when notices wait because no noded is connected; None if a noded was found for the
@@ -114,9 +114,9 @@ impl UserNotices {
             .for_each(|notice| self.enqueue(notice));
     }
 
-    /// Queues due summaries, and sends the notices that can be sent now. Forgets programs whose
-    /// noded is disconnected or reports no end in time. Drops notices that have waited for a noded
-    /// for `MAX_WAIT`.
+    /// Queues due summaries, and sends the notices that can be sent now. Forgets a
+    /// program if its noded is disconnected, or has not reported the program's end in time. Drops
+    /// notices that have waited for a noded for `MAX_WAIT`.
     pub fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
         self.queue_digests(now);
         self.running.retain(|user, running| {
@@ -164,8 +164,9 @@ impl UserNotices {
         events
     }
 
-    /// The users that can get a notice now, in alphabetical order, beginning after the last user
-    /// whose turn it was. Therefore each user gets a turn.
+    /// The users that get a notice now, up to the limit: users with a waiting notice and without a
+    /// running program, in alphabetical order, beginning after the last user that got a turn.
+    /// Therefore each user gets a turn.
     fn next_users(&mut self) -> Vec<String> {
         let served = self.served.as_str();
         let later = self
@@ -219,7 +220,7 @@ impl UserNotices {
             .filter(|(_, queue)| !queue.is_empty())
         {
             tracing::warn!(
-                "schedd drops the waiting notifications for user {user} ({}): {why}",
+                "schedd drops {} waiting notifications for user {user}: {why}",
                 queue.len()
             );
         }

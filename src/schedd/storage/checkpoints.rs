@@ -2,8 +2,8 @@
 //! loop.
 //!
 //! Without checkpoints the log would grow, and a growing log slows down each commit. Commits during
-//! a checkpoint remain in the log. schedd's own connection copies these commits afterwards; then
-//! the log restarts at its beginning.
+//! a checkpoint remain in the log. schedd's own connection copies these commits to the database
+//! after the checkpoint; then the log restarts at its beginning.
 
 use crate::spool::Checkpointer;
 use std::path::{Path, PathBuf};

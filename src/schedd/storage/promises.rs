@@ -2,11 +2,12 @@
 //! planned start) with their causes.
 //!
 //! A slip is stored as an event of the job. Planned starts may move with each cycle; only changed
-//! rows are written. A continuing slip with the same cause is stored again only once the total slip
-//! has doubled, and has grown by at least [`MIN_CONTINUED_SLIP`].
+//! rows are written. A continuing slip with the same cause is not stored again until the total slip
+//! has doubled and has grown by at least [`MIN_CONTINUED_SLIP`].
 //!
 //! A planned start lapses when a cycle plans none for the job, for example because a node is down.
-//! A lapsed planned start is kept while the job waits, to compare the next planned start with it.
+//! The row of a lapsed planned start is deleted from the spool. In memory, schedd keeps the planned
+//! start while the job waits, to compare the next planned start with it.
 
 use crate::model::job::event::Event;
 use crate::model::job::promise::{PromisedStart, SlipCause};
@@ -22,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MIN_SLIP: Span = Span::seconds(1);
 /// Minimum further slip before a continuing slip is reported again.
 const MIN_CONTINUED_SLIP: Span = Span::seconds(60);
-/// Maximum number of reported slips per job.
+/// Maximum number of slips of a job that one run of schedd reports.
 const MAX_SLIPS: u32 = 100;
 
 /// The current and the lapsed planned starts, and changes that are not in the spool yet.
@@ -122,7 +123,8 @@ impl Promises {
         }
         kept.promise = promise;
         self.unwritten.insert(booking.job);
-        // After a restart of schedd or a lapse, the cause of the move is unknown.
+        // If the view has no earlier planned start, for example after a lapse, the cause of the
+        // move is unknown.
         let unknown = booking.was.is_none().then_some(SlipCause::Changed);
         let slip = match booking.cause.clone().or(unknown) {
             Some(cause) => kept.slipped(booking.at, cause),
@@ -209,8 +211,8 @@ mod tests {
         })
     }
 
-    /// The reported slips, in seconds, of a start that is planned for 100 s and then moves to each
-    /// time of `moves`, in milliseconds.
+    /// The old and new time, in seconds, of each reported slip of a start that is first planned at
+    /// second 100 and then moves to each time of `moves` (in milliseconds).
     fn reported_slips(moves: &[(i64, SlipCause)]) -> Vec<(i64, i64)> {
         let mut kept = kept(100);
         let slips = moves

@@ -35,8 +35,8 @@ pub struct Recovered {
     pub server: ServerState,
     /// The number of this start of schedd: the epoch of the last schedd plus one.
     pub epoch: u64,
-    /// Stored verdicts (why jobs wait) by job class, each with the time since when it holds. The
-    /// first cycle confirms or removes them.
+    /// The stored verdicts (why jobs wait) by job class, each with the time since which the class
+    /// has had a reason with this code. The first cycle confirms or removes the verdicts.
     pub verdicts: BTreeMap<u64, (Reason, Time)>,
     /// The nodes to wait for before the first cycle.
     pub startup_grace: StartupGrace,
@@ -96,7 +96,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     let stored = StoredState {
         jobs,
         nodes,
-        told: spool.license_reports()?,
+        reported: spool.license_reports()?,
         next,
     };
     let mut server = ServerState::new(setup, recorder, clock, stored);

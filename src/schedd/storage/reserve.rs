@@ -34,7 +34,7 @@ impl Reserve {
         reserve
     }
 
-    /// Whether the reserve is complete. If not, no jobs may be accepted or started.
+    /// Whether the reserve is complete. While it is incomplete, schedd accepts and starts no jobs.
     pub fn is_complete(&self) -> bool {
         self.why_incomplete.is_none()
     }

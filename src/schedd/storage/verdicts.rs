@@ -1,8 +1,8 @@
 //! The reasons why jobs wait (verdicts), by class of equal waiting jobs, the planned starts, and
 //! the fair-share priorities. They are kept in memory and written when they change.
 //!
-//! A reason with another code is written soon. Other numbers in a reason are written with a longer
-//! delay, because they may change with each start of a job.
+//! If the code of a reason changes, the reason is written soon. If only its numbers change, it is
+//! written after a longer delay, because the numbers may change with each start of a job.
 
 use crate::model::account::member::Member;
 use crate::model::job::promise::PromisedStart;

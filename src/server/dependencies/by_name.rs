@@ -1,4 +1,4 @@
-//! Dependencies on job names, as Grid Engine's `-hold_jid`. A job then depends on all unfinished
+//! Dependencies on job names, like Grid Engine's `-hold_jid`. The job depends on all unfinished
 //! jobs of its owner with that name.
 
 use crate::model::attribute::Draft;
@@ -16,8 +16,8 @@ use crate::server::request_context::RequestContext;
 const MAX_JOBS: usize = 10_000;
 
 impl RequestContext<'_> {
-    /// Makes the draft of a job depend on the unfinished jobs whose names match the patterns in the
-    /// draft. A pattern without a match adds a warning.
+    /// Makes the draft of a job depend on the unfinished jobs of its owner with names that match
+    /// the patterns in the draft. A pattern without a match adds a warning.
     pub(crate) fn add_named_dependencies(&self, owner: &Owner, draft: &mut Draft) {
         for name in std::mem::take(&mut draft.names) {
             let jobs = self.jobs_named(owner, &name);
@@ -41,7 +41,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The owner's unfinished jobs and arrays whose names match a pattern, at most [`MAX_JOBS`].
+    /// The owner's unfinished jobs and arrays with names that match a pattern, at most
+    /// [`MAX_JOBS`].
     fn jobs_named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
         let jobs = self
             .server

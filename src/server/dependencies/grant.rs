@@ -120,8 +120,8 @@ impl DependencyRequest<'_> {
         Ok(())
     }
 
-    /// Checks that `other` may be made to wait for the job. Decreases `room`, the remaining number
-    /// of dependencies that `other` accepts (`depend=on`).
+    /// Checks that the caller may make `other` wait for the job. Decreases `room`, the remaining
+    /// number of dependencies that `other` accepts (`depend=on`).
     fn check_precedence(&self, other: &Job, room: &mut u32) -> Result<(), Refusal> {
         let refuse = |why: &str| {
             Err(Refusal::dependency(&format!(

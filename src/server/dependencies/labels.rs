@@ -1,4 +1,4 @@
-//! Dependencies on labels (Q29). The condition is met if the last submitted job with the label
+//! Dependencies on labels (Q29). A condition is met if the last submitted job with the label
 //! meets it. Otherwise the job waits until any job with the label meets it.
 
 use crate::model::job::Job;

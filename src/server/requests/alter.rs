@@ -74,8 +74,9 @@ impl RequestContext<'_> {
         })
     }
 
-    /// Refuses an alteration after which the job can never run, as `qsub` does. Running jobs are
-    /// not checked, nor are alterations that keep request, placement and quality of service.
+    /// Refuses an alteration after which the job could never run; `qsub` refuses such jobs too.
+    /// Running jobs are not checked, nor are alterations that keep request, placement and quality
+    /// of service.
     fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
         let before = &job.spec;
         let is_same = (&before.request, &before.placement, &before.qos)

@@ -98,9 +98,8 @@ impl RequestContext<'_> {
             _ => String::new(),
         };
         Some(format!(
-            "warning: {id} still starts first: {id} has the higher priority with [order] by = \
-             \"{by}\", \
-             and qorder affects only jobs of equal priority (qstat --priority){help}"
+            "warning: {id} still starts first: with [order] by = \"{by}\", {id} has the higher \
+             priority, and qorder affects only jobs of equal priority (qstat --priority){help}"
         ))
     }
 
@@ -138,7 +137,8 @@ impl RequestContext<'_> {
         );
     }
 
-    /// `qmsg`: writes a line to the standard output or error file of a running job.
+    /// `qmsg`: writes a message to the standard output file or the standard error file (or both) of
+    /// a running job.
     pub(crate) fn message(
         &mut self,
         id: JobId,

@@ -15,8 +15,8 @@ use crate::server::state::ServerState;
 use crate::server::tasks::task_reports;
 
 impl RequestContext<'_> {
-    /// Ends all jobs on a node: rerunnable jobs are requeued, other jobs terminated. Afterwards a
-    /// noded with another state directory may connect for this node.
+    /// Ends all jobs on a node: rerunnable jobs are requeued, other jobs terminated. After
+    /// this, a noded with another state directory is admitted for this node.
     pub(crate) fn declare_gone(&mut self, name: &str) -> Result<Granted, Refusal> {
         if !self.caller.manager {
             return Err(Refusal::unauthorized());

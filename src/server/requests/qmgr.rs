@@ -92,9 +92,9 @@ impl RequestContext<'_> {
         Ok(note.map_or(Granted::Done, Granted::Noted))
     }
 
-    /// Refuses callers without the rights for a command. Managers may change all objects except
-    /// hooks. Operators may only start, stop, enable and disable queues, set node states and
-    /// comments, and report amounts of resources.
+    /// Refuses callers without the rights for a command. Managers may change everything except
+    /// hooks, the mail program and the addresses of nodeds. Operators may only start, stop, enable
+    /// and disable queues, set node states and comments, and report amounts of resources.
     fn check_rights(&self, command: &QmgrCommand) -> Result<(), Refusal> {
         if matches!(command.target, QmgrObject::Hook(_)) {
             return self.may_change_hooks();
@@ -172,7 +172,8 @@ impl RequestContext<'_> {
             .kind;
         if !setup.config.pools.iter().any(|(pool, _)| pool == name) {
             let why = format!(
-                "{name}: only a system-wide resource with a configured total has total and used"
+                "{name}: the attributes total and used can be set only for a system-wide resource \
+                 with a configured total"
             );
             return Err(Refusal::unsupported(&why));
         }

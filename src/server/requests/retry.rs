@@ -49,8 +49,8 @@ impl RequestContext<'_> {
     }
 
     /// A job, finished or not, that the caller may rerun. Refused if the job is interactive, or if
-    /// its attempt has not ended. An array may have running subjobs, but no finished subjob may
-    /// still wait for the report of its node.
+    /// its attempt has not ended. An array with running subjobs is accepted, but an array is
+    /// refused while a finished subjob still waits for the report of its node.
     fn retriable_job(&self, id: JobId) -> Result<Job, Refusal> {
         let job = match self.server.job(id) {
             Some(job) => Job::clone(job),

@@ -110,7 +110,7 @@ impl Transaction {
 }
 
 impl ServerState {
-    /// Loads the stored usage, and adds the open charges of running jobs.
+    /// Loads the stored usage, and adds the charges of running jobs (with an open end).
     pub fn load_usage(&mut self, usage: UsageTable) {
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
         let jobs: Vec<Arc<Job>> = self.jobs.values().cloned().collect();

@@ -9,8 +9,9 @@ use crate::server::state::ServerState;
 use crate::server::state::touch;
 
 impl ServerState {
-    /// Records which waiting jobs are blocked by a limit on themselves, their owner, group or
-    /// project, because such jobs may not accrue eligible time. Returns whether anything changed.
+    /// Records which waiting jobs are blocked by a limit within their owner's control, such as a
+    /// limit on their array, owner, group or project. Under most policies such jobs accrue no
+    /// eligible time. Returns whether anything changed.
     pub fn judge_limits(&mut self, plan: &Plan) -> bool {
         let moment = self.moment();
         let judged = self.cluster.judge_limits(plan).into_iter();

@@ -9,7 +9,7 @@ use crate::wire::message::StuckJobs;
 use std::sync::Arc;
 
 impl ServerState {
-    /// Refuses a job that can never run, and names the nearest request that can (P24). Accepts all
+    /// Refuses a job that can never run, and names the nearest request that fits (P24). Accepts all
     /// jobs if the site disables this check, or while a configured node has never connected.
     pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
         let setup = &self.setup;
@@ -24,8 +24,8 @@ impl ServerState {
     }
 
     /// A report if no job runs, waits for its begin time or awaits the report of its node, and none
-    /// of the queued jobs can ever run. None otherwise, without queued jobs, and while a configured
-    /// node has never connected. Held jobs do not count.
+    /// of the queued jobs can ever run. Held jobs do not count. None otherwise, if no job is
+    /// queued, and while a configured node has never connected.
     pub fn stuck(&mut self) -> Option<StuckJobs> {
         let is_left = |job: &&Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
         let may_run =

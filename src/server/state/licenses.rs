@@ -14,7 +14,7 @@ impl ServerState {
     }
 
     /// Records the reported amount of a resource; None revokes the earlier report. An unchanged
-    /// amount causes neither a write nor a cycle.
+    /// amount from the same source causes neither a write nor a cycle.
     pub fn set_reported(&mut self, resource: &str, count: Option<ReportedCount>) {
         let is_unchanged = match &count {
             Some(count) => self.license_counts.confirm(resource, count),

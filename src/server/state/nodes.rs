@@ -9,8 +9,8 @@ use crate::server::state::ServerState;
 use crate::update::Update;
 use std::collections::BTreeMap;
 
-/// Records in a started attempt the identity of a state directory: that of the noded of the
-/// attempt's first node. Only the noded with this directory gets the order to start the attempt.
+/// Records in a started attempt the state directory of the noded that has the attempt's first node.
+/// Only a noded with this directory gets the order to start the attempt.
 pub(crate) fn record_directory(job: &mut Job, nodes: &BTreeMap<String, Node>) {
     let Some(run) = job.life.run.as_mut() else {
         return;

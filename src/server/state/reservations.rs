@@ -117,14 +117,15 @@ impl ServerState {
         })
     }
 
-    /// When next a reservation or the site's calendar changes, or missing configured reservations
-    /// are searched for.
+    /// The next time at which a reservation or the site's calendar changes, or schedd tries to
+    /// create missing configured reservations.
     pub fn next_reservation_time(&self) -> Option<Time> {
         let retry = site_calendar::next_retry(self);
         self.next_calendar_change().into_iter().chain(retry).min()
     }
 
-    /// When next a reservation begins or ends, or prime time or dedicated time changes.
+    /// The next time at which a reservation begins or ends, or prime time or dedicated time
+    /// changes.
     pub fn next_calendar_change(&self) -> Option<Time> {
         let turns = self
             .reservations()
@@ -156,8 +157,8 @@ impl ServerState {
             .collect()
     }
 
-    /// The reservation that a running job uses: the requested reservation, else an open reservation
-    /// on one of its nodes that the job may use for its whole walltime.
+    /// The reservation that a running job uses. This is the requested reservation, or else an open
+    /// reservation that has one of the job's nodes and admits the job for its whole walltime.
     pub(crate) fn reservation_of(&self, job: &Job) -> Option<String> {
         self.cluster
             .reservation_of(job, self.setup.policy.default_walltime, self.now)
@@ -173,8 +174,8 @@ impl ServerState {
         is_due
     }
 
-    /// Updates the view of the jobs in a reservation with changed times, because the jobs end with
-    /// the reservation.
+    /// After a change of a reservation's times, updates the view of its jobs that hold resources,
+    /// because they end with the reservation.
     pub fn update_jobs_inside(&mut self, id: &str) {
         let jobs_inside = self
             .holders()

@@ -1,4 +1,4 @@
-//! Orders that end tasks or send them signals.
+//! Orders that end tasks or send signals to tasks.
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
@@ -59,8 +59,8 @@ pub fn cancel_on_released(server: &mut ServerState, job: &Job) -> Orders {
     cancel_tasks(server, job, |_, task| slots.contains(&task.slot))
 }
 
-/// Ends all tasks of each job that the current transaction has changed, if the job is to end or its
-/// script has ended.
+/// Ends all tasks of each job that the current transaction has changed, if the job's script has
+/// ended, or if the job is to end and does not wait for its checkpoint.
 pub fn cancel_unwanted(server: &mut ServerState, orders: &mut Orders) {
     let touched = server.changed_jobs().filter(|job| has_tasks(job));
     let touched: Vec<Arc<Job>> = touched.cloned().collect();
@@ -93,7 +93,7 @@ pub fn cancel(server: &ServerState, job: JobId, attempt: Attempt, task: TaskNumb
     }
 }
 
-/// The orders that send a signal to all tasks of a job.
+/// The orders that send a signal to all unfinished tasks of a job, except its script.
 pub fn signal(job: &Job, signal: i32) -> Orders {
     let Some(run) = job.life.open_run() else {
         return Vec::new();

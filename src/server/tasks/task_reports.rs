@@ -118,7 +118,7 @@ fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, 
 /// Handles the tasks that an inventory should list but does not. A task that ran or was to end is
 /// lost. A task that was ordered but did not run stays open, because the process that requested it
 /// repeats the request. A job that was out of contact regains contact, unless its script runs on a
-/// node of the inventory: then the report about the script decides.
+/// node of the inventory. In this case the report about the script decides.
 pub fn apply_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
     let mut listed = BTreeSet::new();
     for &(job, attempt, task, _) in &inventory.attempts {
@@ -163,7 +163,7 @@ pub fn lose_node(server: &mut ServerState, node: &str, orders: &mut Orders) {
     }
 }
 
-/// Ends tasks of the open attempt that no node reports any more.
+/// Records the end of tasks of the open attempt that no node reports any more.
 fn lose_tasks(server: &mut ServerState, job: &Job, tasks: Vec<TaskNumber>, orders: &mut Orders) {
     let Some(run) = job.life.open_run() else {
         return;

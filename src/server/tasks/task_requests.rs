@@ -61,7 +61,8 @@ pub fn grant(server: &mut ServerState, request: &TaskRequest, orders: &mut Order
     }
 }
 
-/// The open attempt of a job, if it may start tasks: its script runs and is not to end.
+/// The open attempt of a job, if its script runs and the job is not to end. Only then may processes
+/// of the job start tasks.
 fn startable_run(job: &Job, attempt: Attempt) -> Option<&Run> {
     let is_wanted = job.life.state.is_under_way() && job.life.want == Want::Run;
     job.life
@@ -189,9 +190,9 @@ fn launch(
     Some((share.node.clone(), ScheddOrder::Start(Box::new(launch))))
 }
 
-/// Whether a task must still be started. Checked after all reports of a transaction are applied,
-/// because the node of a task that has ended meanwhile has forgotten the task and would start it
-/// again.
+/// Whether a task must still be started. Callers check this after all reports of a transaction are
+/// applied. A report may have ended the task; its node has then forgotten the task, and would start
+/// it again.
 pub fn is_due(server: &ServerState, launch: &Launch) -> bool {
     let run = server
         .job(launch.job)
@@ -216,7 +217,8 @@ fn stages(run: &Run, tokens: &[TaskToken]) -> Vec<(TaskToken, TaskStage)> {
     stages
 }
 
-/// Forgets tasks that have ended. The end of a task that is still open will not be reported.
+/// Forgets the tasks with these tokens that have ended. The ends of the tasks that are still open
+/// will not be reported.
 fn release(server: &mut ServerState, id: JobId, tokens: &[TaskToken]) {
     let tokens: BTreeSet<&TaskToken> = tokens.iter().collect();
     server.change_tasks(id, |job| {

@@ -61,7 +61,7 @@ fn gpus_are_shown_with_their_jobs() {
     let text = shown(&system, "head");
     for line in [
         "     gpus = 3,0,1,2\n     gpus_assigned = 2=5.head,3=5.head\n     gpus_used_outside = 0,2\n",
-        "     comment = GPUs 0,2 are in use by processes outside the queue\n",
+        "     comment = GPUs 0,2 are in use by processes that belong to no job\n",
     ] {
         assert!(text.contains(line), "no {line} in {text}");
     }

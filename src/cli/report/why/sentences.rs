@@ -39,7 +39,7 @@ pub fn rejected(rejection: &Rejection) -> String {
     };
     let kind = if rejection.never { "in total" } else { "free" };
     let outside = match rejection.code.as_str() {
-        "used_outside" => ", some in use by processes outside the queue",
+        "used_outside" => ", some in use by processes that belong to no job",
         "in_use" => ", some in use beyond what is allocated to jobs",
         _ => "",
     };

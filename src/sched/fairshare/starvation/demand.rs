@@ -1,5 +1,5 @@
 //! The demand and the usage of the parties that share the cluster. A party is an operation (a job,
-//! or an array with all its subjobs), or each of several similar waiting jobs. A *line* is a pool
+//! or an array with all its subjobs), or a group of similar waiting jobs. A *line* is a pool
 //! (account) followed by the pools above it.
 
 use crate::model::account::lineage::Lineages;
@@ -39,8 +39,8 @@ pub struct OperationDemand<'s> {
     /// The demand of the operation, or of each similar job, including the usage. Empty for no
     /// demand.
     pub wants: Cow<'s, [i64]>,
-    /// The position among the operations of all FIFO pools, sorted by pool and then by the order of
-    /// the pool. None if the pool is not FIFO.
+    /// In a FIFO pool, the position of the operation. The operations of all FIFO pools are numbered
+    /// together: pool by pool, in the order of each pool. None if the pool is not FIFO.
     pub place: Option<usize>,
     // The sort keys for `place`, used in FIFO pools only.
     priority: i32,
@@ -69,7 +69,7 @@ pub fn pool_of(line: &[String]) -> &str {
 }
 
 impl<'s> ResourceDemand<'s> {
-    /// The demand of the running jobs of a state and of these waiting classes, after the changes
+    /// The demand of all running jobs, and of the waiting jobs of `classes`, after the changes
     /// `ahead`.
     pub fn of(
         state: &'s ClusterState,

@@ -16,7 +16,8 @@ pub struct PreemptionExemption<'a> {
     pub shares: &'a FairShares,
     /// The operations and pools below their fair share, and since when.
     pub time_below: &'a TimeBelow,
-    /// The last group of allocations that may be preempted. The threshold of this group is used.
+    /// The last group of allocations that the preemptor may take. The threshold of this group
+    /// applies.
     pub last: AllocationGroup,
     /// The current time.
     pub now: Time,
@@ -46,7 +47,7 @@ impl PreemptionExemption<'_> {
     /// For each of [`FairShares::lines`], which operations may preempt the operations of its pool.
     pub fn by_line(&self) -> Vec<Exposure> {
         let lines = self.shares.lines.iter();
-        // The lowest exempt pool decides: its operations are also in all pools above it.
+        // The lowest exempt pool decides, because its operations are also in all pools above it.
         let blocking = lines.map(|line| line.pools.iter().find(|pool| self.is_pool_blocked(pool)));
         blocking
             .map(|pool| pool.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone())))

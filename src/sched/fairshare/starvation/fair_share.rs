@@ -1,5 +1,5 @@
 //! The fair share and the usage of all parties (Y1, Y20, Y21, Y26). A party is an operation (a job,
-//! or an array with all its subjobs), or each of several similar waiting jobs. The cluster is
+//! or an array with all its subjobs), or a group of similar waiting jobs. The cluster is
 //! divided down the tree of pools (accounts) to the operations. Each operation is measured by its
 //! dominant resource, the one of which it requests the largest part of the cluster. A *line* is a
 //! pool followed by the pools above it.
@@ -57,8 +57,8 @@ impl Entitled {
 }
 
 impl HeldShares {
-    /// Whether the fair shares are still valid: the update period has not ended, and parties,
-    /// cluster and policy are the same.
+    /// Whether the fair shares are still valid: the update period has not ended, and the parties,
+    /// the total resources, and the settings for fair share and limits have not changed.
     fn holds(
         &self,
         demand: &ResourceDemand,
@@ -94,8 +94,8 @@ pub struct OperationShare {
     pub entitled: Entitled,
     /// The pool with the pools above it, as an index into [`FairShares::lines`].
     pub line: usize,
-    /// The position among the operations of all FIFO pools, sorted by pool and then by the order of
-    /// the pool. None if the pool is not FIFO.
+    /// In a FIFO pool, the position of the operation. The operations of all FIFO pools are numbered
+    /// together: pool by pool, in the order of each pool. None if the pool is not FIFO.
     place: Option<usize>,
 }
 

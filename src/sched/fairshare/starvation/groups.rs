@@ -197,8 +197,8 @@ mod tests {
             .collect()
     }
 
-    /// Y6: the fair share is half of the cluster. The thresholds are half of the fair share, and
-    /// the fair share.
+    /// Y6: the fair share is half of the cluster. The lower threshold is half of the fair share,
+    /// the higher threshold is the fair share.
     #[test]
     fn the_boundary_setting_decides_the_group_of_an_allocation_that_crosses_a_threshold() {
         assert_eq!(divided(&[1; 10], &THRESHOLDS), "NNAAAPPPPP");

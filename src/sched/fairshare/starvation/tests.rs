@@ -1,5 +1,5 @@
-//! Tests of the fair share and the usage of operations and pools, with the numbers of the rules. An
-//! operation is a job, or an array with all its subjobs. A pool is an account.
+//! Tests of the fair share and the usage of operations and pools. An operation is a job, or an
+//! array with all its subjobs. A pool is an account.
 
 use super::exemption::PreemptionExemption;
 use super::groups::AllocationGroup;
@@ -78,7 +78,7 @@ fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
-/// The fair share and the usage of the arrays with these numbers.
+/// The fair share and the usage of the arrays with these ids.
 fn entitled(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     let shares = shares(fixture);
     let of = |&id: &u64| {
@@ -89,7 +89,7 @@ fn entitled(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     operations.iter().map(of).collect()
 }
 
-/// Y20, Y10: first, each of the two arrays requests at least all 10 CPUs of the cluster.
+/// Y20, Y10: in the first case, each of the two arrays requests at least all 10 CPUs.
 #[test]
 fn operations_divide_the_cluster_equally_up_to_their_demand() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);

@@ -44,7 +44,8 @@ pub fn within_sets(
     found
 }
 
-/// For each set, the kinds of its nodes. The sets are in order of preference.
+/// For each set, the kinds of its nodes. The sets are in the configured order. If no values are
+/// configured, each value of the resource is a set, and the sets are sorted by value.
 fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
     let cluster = space.cluster;
     let value = |kind: &NodeKind| kind.attributes.get(&sets.by).map(ToString::to_string);

@@ -1,9 +1,9 @@
 //! A search for a placement of requests with several kinds of chunks. It is used if placing one
 //! kind after another on the first nodes that fit (first fit) fails.
 //!
-//! Packing chunks of several sizes is hard in general, so the search is bounded. A request with
-//! more than [`MAX_CHUNKS`] chunks, or whose search exceeds [`MAX_VISITS`] tries, may wait although
-//! a placement exists.
+//! Packing chunks of several sizes is hard in general, so the search is bounded. It is not run for
+//! more than [`MAX_CHUNKS`] chunks, and gives up after [`MAX_VISITS`] tries. A job can therefore
+//! wait although a placement exists.
 
 use super::{Placement, TentativePlacement};
 use crate::sched::placement::availability_map::AvailabilityMap;
@@ -126,8 +126,9 @@ mod tests {
     use crate::model::request::placement_policy::NodeAllocation;
     use crate::sched::fixture::cluster;
 
-    /// First fit places the first two requests in no order of kinds. It puts as many chunks of one
-    /// kind as possible on one node; one chunk of the other kind then fits nowhere.
+    /// First fit cannot place the first two requests, whichever kind of chunk comes first. It puts
+    /// as many chunks of this kind as possible on one node; one chunk of the other kind then fits
+    /// nowhere.
     #[test]
     fn the_search_places_what_first_fit_does_not() {
         let starts = |allocation, nodes: &str, select: &str| {

@@ -296,7 +296,7 @@ fn chunks_with_an_exclusive_host_are_not_packed() {
     }
 }
 
-/// M8: this also holds if the rank or a condition differs between nodes of the same kind.
+/// M8: the ranks can differ between nodes of one kind, and a condition can exclude a single node.
 #[test]
 fn packed_chunks_use_the_node_with_the_lowest_rank() {
     let packed = "select=2:ncpus=1 place=pack";

@@ -205,7 +205,7 @@ fn the_last_preempted_subjob_on_a_host_releases_the_license() {
 }
 
 /// Of the subjobs that share a license, the last to end is charged with the license and releases it
-/// at its end. If another subjob becomes the last to end, all records change.
+/// at its end. If another subjob becomes the last to end, that subjob is charged instead.
 #[test]
 fn the_last_subjob_to_end_is_charged_with_the_license() {
     let mut fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 50);
@@ -540,7 +540,7 @@ fn the_last_victim_releases_the_license_to_a_preemptor() {
     );
 }
 
-/// Job 1, whose start is planned for second 100, needs no license.
+/// The start of job 1 is planned for second 100. Job 1 needs no license.
 #[test]
 fn subjobs_started_in_one_cycle_share_a_license_ahead_of_a_booking() {
     let fixture = fixture("1 x ncpus=4", 1).running(9, "select=1:ncpus=2", "n1", 100);
@@ -552,7 +552,7 @@ fn subjobs_started_in_one_cycle_share_a_license_ahead_of_a_booking() {
     );
 }
 
-/// Subjobs may request different amounts if the array was altered.
+/// Subjobs can request different amounts if the array was altered.
 #[test]
 fn subjobs_with_different_amounts_use_the_maximum() {
     let mut fixture = on(fixture("1 x ncpus=8", 3), 1, "n1", 50);
@@ -794,7 +794,7 @@ fn a_plan_that_exceeds_the_number_of_licenses_is_invalid() {
     );
 }
 
-/// A plan may assign the license to any node of the host.
+/// A plan can assign the license to any node of the host.
 #[test]
 fn the_audit_counts_a_license_on_any_node_of_the_host() {
     let nodes = |total: i64| fixture("", total).on_host("h", "2 x ncpus=1");

@@ -8,7 +8,7 @@ use crate::sched::view::shape::ClassKey;
 const MEGABYTE: f64 = 1_048_576.0;
 
 /// The requested resources of a job of a class: nodes (chunks), CPUs, memory, swap and disk in
-/// megabytes, CPU seconds, processor equivalents, and seconds of walltime.
+/// megabytes, CPU seconds (CPUs times walltime), processor equivalents, and seconds of walltime.
 pub fn values(inputs: &PriorityInputs, class: &ClassKey) -> [f64; 8] {
     let amount = |resource| inputs.amount(class, resource).unwrap_or(0.0);
     let (processors, walltime) = (amount("ncpus"), inputs.walltime(class).as_seconds() as f64);

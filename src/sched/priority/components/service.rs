@@ -23,8 +23,8 @@ fn xfactor(waited: Span, walltime: Span, least: Span) -> f64 {
     1.0 + waited.0 as f64 / walltime.max(least).max(Span::seconds(1)).0 as f64
 }
 
-/// The maximum nearness (M19). That of the waiting time is lower, because its distance counts as at
-/// least one second.
+/// The maximum nearness (M19). The nearness of the waiting time cannot reach it, because a distance
+/// in time counts as at least one second.
 const MOST: f64 = 1e6;
 
 /// The nearness of the waiting time and of the expansion factor to their targets (M19). It stays at

@@ -1,5 +1,5 @@
-//! The usage component of the priority of a running job: how much of its request the job has used
-//! (M20). Running jobs of the lowest priority are preempted first.
+//! The usage component of the priority of a running job: how long the job has run, and how much of
+//! its walltime is left (M20). Running jobs of the lowest priority are preempted first.
 
 use crate::model::policy::Components;
 use crate::model::policy::components::ComponentKind;
@@ -12,8 +12,9 @@ impl RunProgress {
         rule.value(ComponentKind::Usage, &self.values())
     }
 
-    /// The parts of the component: CPU seconds used, CPU seconds remaining, percent of the walltime
-    /// used, minutes run. Without a walltime, the remaining CPU seconds and the percentage are 0.
+    /// The parts of the component: CPU seconds so far (CPUs times run time), CPU seconds until the
+    /// end of the walltime, percent of the walltime used, and minutes run. Without a walltime, the
+    /// second and third part are 0.
     fn values(&self) -> [f64; 4] {
         let seconds = |span: Span| span.0 as f64 / 1000.0;
         let processors = f64::from(self.processors);

@@ -1,5 +1,5 @@
-//! Tests of the rows of the fair-share report, mostly of the time to balance: the time until the
-//! usage of an account or user above its share is back at its share.
+//! Tests of the rows of the fair-share report, mostly of the time to balance: the time until an
+//! account or user with usage above its share has only its share of all usage again.
 
 use super::*;
 use crate::model::account::charge::{Charge, UsageRules};

@@ -195,7 +195,7 @@ fn only_gpus_without_jobs_count_as_used_outside_of_jobs() {
     );
 }
 
-/// If such GPUs counted, a job would wait for GPUs of a node that accepts no jobs.
+/// If GPUs of removed nodes counted, a job would wait for GPUs of a node that accepts no jobs.
 #[test]
 fn gpus_of_removed_nodes_do_not_count_as_used_outside_of_jobs() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Plan {
     /// Checks that all starts are possible in this state: each job is a candidate and gets all its
     /// chunks in its arrangement, its nodes accept it, and no resource is allocated twice. Checks
-    /// that resumed jobs get their earlier nodes, and that their resources are free. The error
-    /// names the job and the fault.
+    /// that resumed jobs get their earlier nodes, and that the resources that they released are
+    /// free. The error names the job and the fault.
     pub fn audit(&self, state: &ClusterState) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
         let (free, numbers, shared) = Default::default();

@@ -63,8 +63,8 @@ pub struct ClassKey {
     pub reservation: Option<String>,
     /// The time before which the jobs are not tried again, for example after a failed start.
     pub not_before: Option<Time>,
-    /// Whether an operator has set `topjob_ineligible`: the jobs get no planned starts, and start
-    /// when they fit.
+    /// Whether an operator has set the attribute `topjob_ineligible`. The jobs then get no planned
+    /// starts, and start when they fit.
     pub unpromised: bool,
     /// Whether the owner exempts the jobs from preemption (Q9).
     pub protected: bool,
@@ -88,13 +88,13 @@ pub struct ClassKey {
 }
 
 impl ClassKey {
-    /// The ids under which a plan may store a verdict on all jobs of the class: the id of the
+    /// The ids under which a plan can store a verdict on all jobs of the class: the id of the
     /// class, then the id of all classes of the same shape.
     pub fn verdict_names(&self) -> [ClassId; 2] {
         [self.id, ClassId::of_shape(self.shape.id)]
     }
 
-    /// The cluster label of the jobs, such as `/film/shot3`; the root without a label.
+    /// The cluster label of the jobs, such as `/film/shot3`; the root if the jobs have no label.
     pub fn cluster(&self) -> ClusterPath {
         self.shape
             .node_filter
@@ -214,7 +214,7 @@ fn targets(job: &Job) -> Option<&str> {
     }
 }
 
-/// Whether an operator has set `topjob_ineligible`.
+/// Whether an operator has set the attribute `topjob_ineligible`.
 fn is_topjob_ineligible(job: &Job) -> bool {
     job.spec
         .other
@@ -222,14 +222,15 @@ fn is_topjob_ineligible(job: &Job) -> bool {
         .is_some_and(|text| text == "True")
 }
 
-/// `max_run_subjobs` of an array, if it is a limit.
+/// The limit that the attribute `max_run_subjobs` sets for an array; None if it sets no limit, or
+/// if the job is no array.
 fn at_once(job: &Job) -> Option<u32> {
     job.spec
         .max_run_subjobs
         .filter(|&limit| job.id.is_array() && limit > 0)
 }
 
-/// For a subjob that starts again, the limit of its array on running subjobs.
+/// For a subjob that starts again, the limit of its array on running subjobs, if any.
 fn beyond(job: &Job) -> Option<u32> {
     job.id.index()?;
     job.spec.max_run_subjobs.filter(|&limit| limit > 0)

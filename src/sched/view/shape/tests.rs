@@ -81,7 +81,7 @@ fn a_total_is_shown_in_the_unit_of_the_request() {
     assert_eq!(shown("site_lic=4", "site_lic"), "4");
 }
 
-/// schedd may be restarted after the definition of a requested resource was removed.
+/// The definition of a requested resource can be removed before a restart of schedd.
 #[test]
 fn a_request_for_an_undefined_resource_becomes_a_condition_that_no_node_meets() {
     let job = cluster("").job(1, "site_lic=4 walltime=60");

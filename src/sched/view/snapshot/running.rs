@@ -165,15 +165,15 @@ impl ClusterState {
         }
     }
 
-    /// The jobs with an allocation.
+    /// The jobs with an allocation, running or suspended.
     pub fn holders(&self) -> impl Iterator<Item = JobId> {
         self.running.keys().copied()
     }
 }
 
 impl ClusterState {
-    /// Sets the owner and the request of a running job, which this state may never have seen
-    /// waiting.
+    /// Sets the owner and the request of a running job. The job need not have been a candidate of
+    /// this state before.
     pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
         let holder = claimant.holder(&self.cluster.catalog);
         if self
@@ -241,7 +241,8 @@ impl ClusterState {
         ))
     }
 
-    /// The facts that preemption will use of a waiting job that starts at `now`.
+    /// The facts that preemption will use of a waiting job that starts at `now`; None if the job
+    /// does not wait.
     pub fn future_candidate(
         &self,
         policy: &Policy,

@@ -1,4 +1,5 @@
-//! Waiting jobs: how long they have waited, and how often later jobs have started before them.
+//! How long candidates have waited, and how often jobs behind them in the queue order have started
+//! before them.
 
 use super::ClusterState;
 use crate::model::job::Job;
@@ -20,7 +21,8 @@ impl ClusterState {
         self.wait(id).map(|wait| wait.eligibility.at(now))
     }
 
-    /// How often later jobs have started before a candidate (M18); for a subjob, before its array.
+    /// How often jobs behind a candidate in the queue order have started before it (M18), as far as
+    /// `count_bypasses` counts them. For a subjob, how often they have started before its array.
     pub fn bypassed(&self, id: JobId) -> u32 {
         self.wait(id).map_or(0, |wait| wait.bypassed)
     }

@@ -11,17 +11,18 @@ use crate::sys::program::{ProgramPool, ProgramResult, RunningProgram};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-/// Maximum number of hooks that run at once.
+/// Maximum number of hooks of one queue that run at once.
 const MAX_RUNNING: usize = 16;
 /// Maximum number of hooks that run at once for the requests of one user.
 const MAX_RUNNING_PER_USER: usize = 8;
-/// Maximum number of waiting requests of all users together.
+/// Maximum number of undecided requests of all users together.
 const MAX_WAITING: usize = 4000;
-/// Maximum number of waiting requests of a user who is not an operator.
+/// Maximum number of undecided requests of a user who is not an operator.
 const MAX_WAITING_PER_USER: usize = 1000;
-/// Maximum memory of all waiting requests, in bytes.
+/// Maximum memory of the scripts and environments of all undecided requests, in bytes.
 const MAX_BYTES: usize = 256 << 20;
-/// Maximum memory of the waiting requests of a user who is not an operator, in bytes.
+/// Maximum memory of the scripts and environments of the undecided requests of a user who is not an
+/// operator, in bytes.
 const MAX_BYTES_PER_USER: usize = 64 << 20;
 
 /// A queue of cases, in order of arrival.
@@ -79,7 +80,7 @@ impl CaseQueue {
             .chain(self.running.tasks().map(|running| &running.case))
     }
 
-    /// Whether a start of this job waits or is being decided.
+    /// Whether a start of this job waits, or a hook is running for it.
     pub fn has_start_of(&self, job: JobId) -> bool {
         self.cases()
             .any(|case| matches!(case.matter, Matter::Start(other, _) if other == job))
@@ -109,7 +110,7 @@ impl CaseQueue {
         self.waiting.push_front(case);
     }
 
-    /// Whether one more hook may run.
+    /// Whether the limit allows one more hook to run.
     pub fn can_run_more(&self) -> bool {
         self.running.has_room()
     }

@@ -22,8 +22,8 @@ pub struct CheckedCase {
     pub job: Job,
     /// Whether the job is new. A new job has no number yet.
     pub is_new: bool,
-    /// The nodes on which the job would start; empty if the case is no start, or if a detached
-    /// `qrun` finds no free resources now.
+    /// The nodes on which the job would start. Empty for a submission, for an alteration, and for
+    /// a detached `qrun` that finds no free resources now.
     pub nodes: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ fn started(
         if job.id.index().is_some() {
             return Err(Refusal::illegal_placement(
                 &attribute_names(case),
-                "a subjob has the attributes of its array: hooks cannot set others for it",
+                "hooks cannot set attributes of a subjob: a subjob has the attributes of its array",
             ));
         }
         job.spec = Arc::new(context.altered(job.id, &case.set)?.after.spec);

@@ -6,8 +6,8 @@ use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How long a start remains allowed. Afterwards the hooks run again, because conditions may have
-/// changed.
+/// How long a start remains allowed. After this time the hooks run again, because conditions may
+/// have changed.
 const VALIDITY: Span = Span::seconds(60);
 
 /// The jobs that may start, each with its spec when the hooks ran, and the end of the permission.

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Stores a program for a hook in a private directory. Returns its path. Earlier programs of the
-/// hook stay until [`remove_unused`].
+/// hook stay until [`remove_unused`] removes them.
 pub fn store_program(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new()
         .recursive(true)

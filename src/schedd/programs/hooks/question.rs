@@ -1,5 +1,5 @@
 //! The input of a hook: the event, the hook, the requesting user, the job in the format of `qstat
-//! -f -F json`, and facts of the request.
+//! -f -F json`, and facts about the request, such as the changes of an alteration.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::Hook;
