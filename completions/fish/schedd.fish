@@ -5,7 +5,7 @@ it4i\t''
 ytsaurus\t''
 flux\t''"
 complete -c schedd -l config -d 'Configuration file (lanai.toml) of the nested queue' -r -F
-complete -c schedd -l queue -d 'Move the owner\'s waiting jobs from this queue of the outer schedd to the nested queue' -r
+complete -c schedd -l queue -d 'Move waiting jobs of the job\'s owner from this queue of the outer schedd to the nested queue' -r
 complete -c schedd -s F -l format -d 'Output format of --check: text (a valid lanai.toml) or json' -r -f -a "text\t''
 json\t''"
 complete -c schedd -l foreground -d 'Stay in the foreground and log to standard error'

@@ -71,8 +71,8 @@ fn a_changed_load_is_not_written_to_disk() {
     assert_ne!(spool_files(&played), before);
 }
 
-/// If processes that belong to no job use all processors of a node, none are free, although no job runs
-/// there. The job's reason and `pbsnodes` show the load.
+/// If processes that belong to no job use all processors of a node, none are free, although no job
+/// runs there. The job's reason and `pbsnodes` show the load.
 #[test]
 fn a_job_that_waits_because_of_the_load_of_a_node_shows_it() {
     let played = SimulatedNoded::new("[placement]\navailability = \"combined\"\n", |_| vec![]);

@@ -91,8 +91,8 @@ impl<'a> NodeGroup<'a> {
             .fold(0, i64::saturating_add)
     }
 
-    /// The number of GPUs that are assigned to no job, but used by processes that belong to no job
-    /// (processes that belong to no job).
+    /// The number of GPUs that are assigned to no job, but used by processes that belong to no
+    /// job.
     fn gpus_outside(&self) -> i64 {
         let mut count = 0;
         for record in &self.0 {
@@ -107,8 +107,8 @@ impl<'a> NodeGroup<'a> {
         count
     }
 
-    /// The unassigned amount of a consumable resource. GPUs used by processes that belong to no job are
-    /// not free.
+    /// The unassigned amount of a consumable resource. GPUs used by processes that belong to no job
+    /// are not free.
     fn free(&self, name: &str) -> i64 {
         let outside = if name == "ngpus" {
             self.gpus_outside()
