@@ -79,7 +79,7 @@ pub enum Update {
     /// The end time and accounting entry of a finished attempt, or of a job that ended without a
     /// start. An entry that is already stored for this attempt stays unchanged.
     Entry(Time, Box<AccountingEntry>),
-    /// Removes a limited number of accounting entries of attempts that ended before this time.
+    /// Removes a limited number of accounting entries with an end before this time.
     ForgetEntries(Time),
     /// The record of a scheduling cycle. The spool keeps the last [`CycleRecord::KEPT`] records.
     Cycle(CycleRecord),

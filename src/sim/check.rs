@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 /// The result of a scenario.
 #[derive(Clone, Debug)]
 pub struct CheckReport {
-    /// The expectations that were not met.
+    /// The differences between the expected and the actual results, including unexpected refusals
+    /// and an error of the scheduler.
     pub differences: Vec<Difference>,
-    /// The attempts, and the jobs without attempts, as a table.
+    /// The attempts, and the jobs without attempts, as a table (see [`schedule::table`]).
     pub schedule: String,
 }
 
@@ -168,8 +169,8 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Checks the expectations without a time, and that no submission was refused unless an
-    /// expectation names the job.
+    /// Checks the expectations without a time. Also reports each refused submission of a job that
+    /// no expectation names.
     fn check_untimed(&mut self) {
         for expectation in self
             .scenario
@@ -220,12 +221,12 @@ fn world(scenario: &Scenario) -> World {
 }
 
 impl CheckReport {
-    /// Whether all expectations were met.
+    /// Whether there are no differences.
     pub fn is_good(&self) -> bool {
         self.differences.is_empty()
     }
 
-    /// The unmet expectations by line, and the schedule below them.
+    /// The differences by line, and the schedule below them.
     pub fn explain(&self) -> String {
         let mut text = String::new();
         for Difference {

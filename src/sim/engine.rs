@@ -2,8 +2,8 @@
 //!
 //! Time advances to the next instant with an event. At each instant jobs end first, then jobs are
 //! submitted, then one scheduling cycle runs if jobs wait. The jobs that the cycle starts run from
-//! that instant on. No job exceeds its walltime: the estimate in the trace is the walltime, and the
-//! run time is at most the estimate.
+//! that instant on. No job exceeds its walltime, because the walltime is the estimate in the trace,
+//! and the run time is at most the estimate.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -59,8 +59,8 @@ impl SimulatedCluster {
         self.waiting
     }
 
-    /// The earlier of two times: the end of the next job, and the next cycle that the scheduler
-    /// requested, if jobs wait. None if there is neither.
+    /// The earlier of two times: the earliest end of a running job and, if jobs wait, the next
+    /// cycle that the scheduler requested. None if there is neither.
     pub fn next(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((end, _))| *end);
         let next_cycle = if self.waiting > 0 {
@@ -71,7 +71,7 @@ impl SimulatedCluster {
         end.into_iter().chain(next_cycle).min()
     }
 
-    /// Advances time to `now`, and ends and charges the jobs that finish by then.
+    /// Advances time to `now`. Ends and charges the jobs that finish at `now` or earlier.
     pub fn advance_to(&mut self, now: Time) {
         self.now = now;
         while let Some(Reverse((_, job))) = self

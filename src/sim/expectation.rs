@@ -26,7 +26,8 @@ pub struct Expectation {
     pub assertions: Vec<Assertion>,
 }
 
-/// One expected value: an attribute of the job, or of the cluster where the comment states this.
+/// One expected value. It belongs to the job or, if the comment begins with "Of the cluster", to
+/// the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Assertion {
     /// The first start; None for a job that never starts.
@@ -35,9 +36,9 @@ pub enum Assertion {
     Starts(Vec<Span>),
     /// The end of the last attempt.
     End(Span),
-    /// The node of each chunk.
+    /// The node of each chunk of the running attempt; if none is running, of the first attempt.
     Nodes(Vec<String>),
-    /// The number of chunks on each node.
+    /// The number of chunks on each node, of the same attempt as `Nodes`.
     Chunks(BTreeMap<String, u64>),
     /// The job state, a letter of PBS.
     State(JobState),
@@ -59,8 +60,8 @@ pub enum Assertion {
     Score(String),
     /// The number of preemptions of the job.
     Preempted(u32),
-    /// The job for which the last preemption happened; None for no preemption, or for a preemption
-    /// without such a job.
+    /// The job for which the last preemption happened; None if the job was not preempted, or not
+    /// for a job.
     Preemptor(Option<JobId>),
     /// The action of the last preemption.
     PreemptionAction(PreemptAction),
@@ -78,23 +79,24 @@ pub enum Assertion {
     Order(Vec<JobId>),
     /// Of the cluster: the times of all scheduling cycles, each time once.
     Cycles(Vec<Span>),
-    /// Of the cluster: the triggers of the cycles at a time, in order; empty if no cycle runs.
+    /// Of the cluster: the triggers of the cycles at a time, each once, in order; empty if no cycle
+    /// runs.
     Triggers(Vec<String>),
-    /// Of the cluster: the running jobs.
+    /// Of the cluster: the running and suspended jobs.
     Running(Vec<JobId>),
-    /// Of the cluster: the decayed usage of these accounts, compared with as many decimals as the
-    /// expected values have.
+    /// Of the cluster: the decayed usage of these accounts, without the accounts below them,
+    /// compared with as many decimals as the expected values have.
     Usage(BTreeMap<String, String>),
     /// Of the cluster: the used and total amounts of system-wide resources, such as `20/50`.
     InUse(BTreeMap<String, String>),
 }
 
-/// An expectation that was not met.
+/// A difference between the expected and the actual result.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Difference {
     /// The line in the file.
     pub line: usize,
-    /// The compared value, such as `job 3: start`.
+    /// What was compared, such as `job 3: start`.
     pub what: String,
     /// The expected value.
     pub expected: String,

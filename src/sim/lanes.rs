@@ -1,5 +1,5 @@
-//! Assigns numbered processors to jobs for a plot. The replay provides only the number of a job's
-//! processors. A job gets adjacent processors if possible, otherwise the lowest free processors in
+//! Assigns numbered processors to jobs for a plot. The replay itself only counts the processors of
+//! each job. A job gets adjacent processors if possible, otherwise the lowest free processors in
 //! several pieces.
 
 use super::replay::Outcome;

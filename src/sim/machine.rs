@@ -30,9 +30,9 @@ impl fmt::Display for NodeBatch {
 /// Why the size of the machine is unknown or invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineSizeError {
-    /// Neither the header nor the options give a size.
+    /// The options give at most one number, and the header has no size above 0.
     #[error(
-        "the header has neither MaxProcs nor MaxNodes: give the machine size with --nodes and \
+        "the header has no MaxProcs or MaxNodes above 0: give the machine size with --nodes and \
          --cores-per-node"
     )]
     Unknown,
@@ -62,8 +62,8 @@ pub enum MachineSizeError {
 
 impl NodeBatch {
     /// The machine for a log, with this number of nodes and this number of processors per node,
-    /// both above zero. A missing number follows from the processors in the log's header. Without
-    /// both numbers, the machine is one node with these processors.
+    /// both above 0. A missing number follows from the processors in the log's header. If both
+    /// numbers are missing, the machine is one node with the header's processors.
     pub fn new(
         log: &Log,
         nodes: Option<u32>,

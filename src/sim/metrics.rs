@@ -57,8 +57,8 @@ pub struct Users {
     pub p90: f64,
     /// The largest number.
     pub max: f64,
-    /// The Gini coefficient: 0 if the means of all users are equal, near 1 if of many users all but
-    /// one have mean 0.
+    /// The Gini coefficient: 0 if the means of all users are equal, near 1 if there are many users
+    /// and all but one have mean 0.
     pub gini: f64,
 }
 

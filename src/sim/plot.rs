@@ -203,7 +203,7 @@ fn draw(text: &mut String, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// Axes from zero to the end of the schedule, and from zero to `top`.
+/// Axes: time from 0 to the end of the schedule, and values from 0 to `top`.
 fn chart<'a, 'b>(
     area: &'a Area<'b>,
     schedule: &Schedule,
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn plots_have_a_bounded_size_and_may_be_empty() {
+    fn plots_have_a_bounded_size_and_can_be_empty() {
         let outcomes: Vec<_> = (0..30_000).map(|at| outcome(at, 50, 1)).collect();
         let picture = svg("many", &outcomes, 64).unwrap();
         assert!(picture.contains("paler: partly idle") && picture.contains("utilization (%)"));

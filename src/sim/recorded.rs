@@ -12,7 +12,7 @@ use std::io::{self, BufRead};
 pub struct Replayed {
     /// The number of cycles that gave the recorded plan.
     pub cycles: usize,
-    /// The first plan that differs.
+    /// The first plan that differs from the recorded plan; None if there is none.
     pub difference: Option<Deviation>,
     /// Whether schedd stopped recording because the file reached its maximum size.
     pub is_cut: bool,
@@ -76,7 +76,7 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, RecordingError> {
         let (line, text) = (number + 1, text?);
         let entry = match (read_entry(&text), incomplete.take()) {
             (Ok(entry @ RecordedEntry::Begin { .. }), _) | (Ok(entry), None) => entry,
-            // A schedd that is killed may leave an incomplete line. The next line must then begin a
+            // A schedd that is killed can leave an incomplete line. The next line must then begin a
             // new recording.
             (Err(why), None) => {
                 incomplete = Some(RecordingError::Malformed { line, why });
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_may_begin_again_after_an_incomplete_line() {
+    fn a_recording_can_begin_again_after_an_incomplete_line() {
         let text = recording();
         let half = &text[..text.len() - 9];
         for (recording, cycles) in [

@@ -19,7 +19,8 @@ pub struct Outcome {
     pub job: TraceJob,
     /// The start time in seconds.
     pub start: i64,
-    /// The allocated nodes in the order of the request, separated by spaces.
+    /// The names of the allocated nodes in the order of the request, separated by spaces.
+    /// Successive equal names are listed once.
     pub nodes: Arc<str>,
     /// The kind of start.
     pub via: Via,
@@ -70,8 +71,8 @@ pub enum ReplayError {
     },
 }
 
-/// Replays jobs that are sorted by submission. Returns the outcomes in the same order. Calls
-/// `progress` with the number of started jobs after each instant.
+/// Replays jobs that are sorted by submission. Returns their outcomes in the order of `jobs`. After
+/// each instant, calls `progress` with the number of jobs that have started so far.
 pub fn run(
     jobs: &[TraceJob],
     machine: NodeBatch,
@@ -116,7 +117,7 @@ impl Replay<'_> {
         self.cluster.next().into_iter().chain(submission).min()
     }
 
-    /// Processes all events of an instant, and runs a cycle.
+    /// Processes all events of an instant, and runs a cycle if jobs wait.
     fn process_instant(&mut self, now: Time) -> Result<Option<Plan>, ReplayError> {
         self.cluster.advance_to(now);
         self.submit(now)?;

@@ -101,10 +101,10 @@ fn records(summary: &TraceSummary) -> String {
         (summary.fractions_cut, "with fractions cut off"),
         (
             summary.processors_as_allocated,
-            "with processors as allocated",
+            "with allocated instead of requested processors",
         ),
         (summary.without_estimate, "without estimate"),
-        (summary.cut_to_estimate, "cut to the estimate"),
+        (summary.cut_to_estimate, "with run time cut to the estimate"),
         (summary.out_of_order, "out of order"),
         (summary.without_processors, "dropped: no processors"),
         (
@@ -114,7 +114,7 @@ fn records(summary: &TraceSummary) -> String {
         (summary.without_run_time, "dropped: no run time"),
         (
             summary.submitted_before_zero,
-            "dropped: submitted before zero",
+            "dropped: negative submission time",
         ),
     ];
     let touched = touched

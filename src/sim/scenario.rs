@@ -18,7 +18,8 @@
 //! ```
 //!
 //! Times are seconds from the beginning of the scenario, or texts such as "1h" and "1:30:00". A
-//! file with an error is refused as a whole; the message names the line and the remedy.
+//! file with an error is refused as a whole, and the message names the line. But if the arguments
+//! of `qsub` have an error, only that job is refused, so a scenario can expect the refusal.
 
 mod events;
 
@@ -48,7 +49,7 @@ pub type ParsedActions = Result<Vec<WorldAction>, String>;
 pub struct Grammar {
     /// Parses the arguments of `qsub`.
     pub qsub: fn(&str, Wall) -> Result<Vec<AttributeSetting>, String>,
-    /// Parses a command line that acts on jobs or nodes; None for an unknown command.
+    /// Parses a command line that acts on jobs or reservations; None for an unknown command.
     pub act: fn(&str, Wall) -> Option<ParsedActions>,
 }
 
@@ -67,7 +68,7 @@ pub struct Scenario {
     pub nodes: Vec<ScenarioNode>,
     /// The submissions, each with its time from the beginning, in the order of the file.
     pub jobs: Vec<(Span, PlannedSubmission)>,
-    /// The gids of the groups of the jobs' owners, by name.
+    /// The gids of the groups of the jobs' owners, by group name.
     pub groups: BTreeMap<String, u32>,
     /// The other events, each with its time from the beginning, in the order of the file.
     pub events: Vec<(Span, ScenarioEvent)>,
@@ -102,7 +103,7 @@ pub struct PlannedSubmission {
 pub struct ScenarioEvent {
     /// The line in the file.
     pub line: usize,
-    /// The command line as written, or `config` without a command line.
+    /// The command line as written; the word `config` if the event has no command line.
     pub text: String,
     /// The acting user; None for an operator.
     pub user: Option<String>,

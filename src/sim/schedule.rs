@@ -1,11 +1,12 @@
 //! The schedule of a scenario as a table: one line per attempt, and one per job without attempts.
+//! Arrays, and subjobs that have never started, have no line.
 
 use super::expectation::comparison::seconds;
 use super::world::{PastAttempt, World};
 use crate::model::job::{Job, NodeShare};
 use crate::model::time::Time;
 
-/// The maximum number of lines.
+/// The maximum number of lines for attempts and jobs.
 const MOST: usize = 60;
 
 const HEAD: [&str; 7] = ["job", "user", "queued", "start", "end", "via", "nodes"];
@@ -58,8 +59,8 @@ fn attempt_row(job: &Job, past: &PastAttempt, zero: Time) -> [String; 7] {
     ]
 }
 
-/// The row of a job that has not run. Instead of the nodes, the last column has the reason or, if
-/// there is none, the state.
+/// The row of a job that has not run. Instead of the nodes, the last column has the reason why the
+/// job waits or, if there is none, the job state.
 fn waiting_row(world: &World, job: &Job, zero: Time) -> [String; 7] {
     let none = || "-".to_string();
     let state = format!("({})", job.life.state.letter());

@@ -1,7 +1,8 @@
 //! Submits the jobs of a trace as `qsub` would, so that the scheduler receives the same requests as
 //! in schedd.
 //!
-//! Jobs with the same processors, estimate and user form one class, which is computed once.
+//! Jobs with the same number of processors, estimate and user form one class, which is computed
+//! once.
 
 use super::machine::NodeBatch;
 use super::trace;
@@ -24,9 +25,9 @@ pub struct Classes {
     machine: NodeBatch,
     resources: Resources,
     queue: String,
-    /// The request of jobs with these processors and this estimate.
+    /// The specifications of jobs, by number of processors and estimate.
     specs: HashMap<(u32, i64), Arc<Spec>>,
-    /// The class of jobs with these processors, this estimate and this user.
+    /// The classes of jobs, by number of processors, estimate and user.
     known: HashMap<(u32, i64, i64), ClassKey>,
 }
 

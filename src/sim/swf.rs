@@ -36,7 +36,7 @@ pub struct Record {
     pub estimate: i64,
     /// Field 12: the user number.
     pub user: i64,
-    /// Whether a fraction was cut off.
+    /// Whether a field of the line, used or not, has a fraction. Fractions are cut off.
     pub truncated: bool,
 }
 
@@ -89,7 +89,7 @@ pub enum SwfError {
     },
     /// A line that is too long for a trace.
     #[error(
-        "line {line} is longer than {LONGEST_LINE} bytes: this is not a file in the Standard \
+        "line {line} has {LONGEST_LINE} bytes or more: this is not a file in the Standard \
          Workload Format"
     )]
     Long {
@@ -289,7 +289,7 @@ mod tests {
                 "{word}"
             );
         }
-        assert!(error(&"1 ".repeat(70_000)).starts_with("line 1 is longer than 65536 bytes"));
+        assert!(error(&"1 ".repeat(70_000)).starts_with("line 1 has 65536 bytes or more"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Converts the records of a log to jobs that can be replayed (rules N1), and counts the records
-//! that each rule changed or dropped. The results of two simulators are comparable only if equal
-//! counts show that both have replayed the same jobs.
+//! that each rule changed or dropped. Before comparing the results of two simulators, compare these
+//! counts: if they differ, the simulators have replayed different jobs.
 
 use super::swf::{Log, Record};
 use std::ops::Range;
@@ -115,8 +115,8 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
     }
 }
 
-/// The job of a record; None if a rule drops the record. A dropped record counts only in
-/// `fractions_cut` and for the first rule that drops it.
+/// The job of a record; None if a rule drops the record. A dropped record is counted for the first
+/// rule that drops it, and in `fractions_cut` if a fraction was cut off, but for no other rule.
 fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJob> {
     summary.fractions_cut += usize::from(record.truncated);
     let requested = if record.requested > 0 {

@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Replaces the configuration, and recomputes the usage by its rules.
+    /// Replaces the configuration, and recomputes the usage by the rules of the new configuration.
     fn configure(&mut self, config: Config) -> Result<(), String> {
         let installation = self.server.setup.installation.clone();
         let setup = Setup::new(installation, "".into(), Arc::new(config));
@@ -143,8 +143,8 @@ impl World {
         Ok(())
     }
 
-    /// Stores the changes that the server has made since the last call. Returns the changes that
-    /// schedd would write to its spool.
+    /// Takes over the jobs and charges that the server has changed since the last call. Returns all
+    /// changes that schedd would write to its spool.
     fn commit(&mut self) -> Vec<Update> {
         let updates = self.server.changes();
         for update in &updates {
@@ -166,7 +166,7 @@ impl World {
         self.history.jobs.get(&id).map(Arc::as_ref)
     }
 
-    /// All jobs, finished or not.
+    /// All jobs, finished or not, except subjobs that have never started.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.history.jobs.values().map(Arc::as_ref)
     }
@@ -229,16 +229,16 @@ impl World {
         }
     }
 
-    /// The eligible time of a job at `at`, which must not be earlier than the last change. A subjob
-    /// that has not started has the eligible time of its array.
+    /// The eligible time of a job at `at`, which must not be earlier than the last change of the
+    /// job. A subjob that has not started has the eligible time of its array.
     pub fn eligible_time(&self, id: JobId, at: Time) -> Option<Span> {
         let job = self.history.job_or_subjob(id)?;
         Some(job.life.eligibility.at(at))
     }
 
-    /// The priority of a waiting job at `at`, which must not be earlier than the last change. For
-    /// any other job, the priority at its last start (F9); None if there is no start or no
-    /// priority.
+    /// The priority of a waiting job at `at`, which must not be earlier than the last change of the
+    /// cluster. For any other job, the priority at its last start (F9); None if the job has not
+    /// started or had no priority.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
         let policy = &self.server.setup.policy;
         match self.server.cluster().report(policy, at, id) {
@@ -254,8 +254,7 @@ impl World {
             .all(|job| job.life.state == JobState::Finished)
     }
 
-    /// The time of the next event that is not an action of a user; None if no such event will
-    /// happen.
+    /// The time of the next event that is not an action of a user; None if there is none.
     pub fn next(&self) -> Option<Time> {
         let server = &self.server;
         let ends = server.jobs().filter_map(|job| Some(self.end_of(job)?.0));
@@ -269,8 +268,8 @@ impl World {
         all.filter(|next| *next > server.now).min()
     }
 
-    /// Lets time pass until `now`: jobs end, jobs whose begin time has come are released, and a
-    /// cycle becomes due if the last plan requested one.
+    /// Advances the time to `now`. Jobs end, jobs that have reached their begin time are released,
+    /// and a cycle becomes due if the last plan requested one for `now` or earlier.
     pub fn advance_to(&mut self, now: Time) {
         self.server.begin(&reading(now));
         let mut ends = Vec::new();
@@ -291,9 +290,9 @@ impl World {
         self.commit();
     }
 
-    /// Updates reservations, routes jobs and runs the scheduler if a cycle is due. Runs it
-    /// repeatedly if failed starts, freed resources or affected dependent jobs require another
-    /// cycle. Returns an error for a plan that cannot be carried out, and for an endless loop.
+    /// Updates reservations, routes jobs and runs the scheduler if a cycle is due. Repeats the
+    /// cycle as long as starts fail, preemptions free resources, or dependencies change jobs.
+    /// Returns an error for a plan that cannot be carried out, and for an endless loop.
     pub fn run_scheduler(&mut self) -> Result<(), String> {
         reservations::advance(&mut self.server);
         self.carry_out_orders();
@@ -314,7 +313,7 @@ impl World {
             self.plan = plan;
             self.commit();
             // A plan that was carried out requires another cycle only if a start failed, if
-            // preemptions freed resources, or if dependent jobs were affected.
+            // preemptions freed resources, or if dependencies changed jobs.
             self.server.take_cycle_due();
             if freed || self.server.dependencies.has_affected_jobs {
                 self.server.request_cycle();
@@ -326,8 +325,8 @@ impl World {
         ))
     }
 
-    /// Carries out a plan. Returns true if a start failed, or if preemptions freed resources at
-    /// once.
+    /// Carries out a plan. Returns true if a start failed, or if preemptions freed resources
+    /// immediately.
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let is_new = self.server.apply_preemptions(plan);
         self.carry_out_orders();

@@ -13,8 +13,9 @@ use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
 /// The table. `idx` is -1 for jobs that are not subjobs. `submitted`, `eligible`, `began` and
-/// `ended` are milliseconds of the wall clock. `at` is the end of the attempt by schedd's own
-/// clock, which is never stepped; `at` decides how long the row is kept. `more` is JSON.
+/// `ended` are milliseconds of the wall clock. `at` is the end of the attempt, or of a job without
+/// a start, by schedd's own clock, which is never stepped; `at` decides how long the row is kept.
+/// `more` is JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
          at INTEGER NOT NULL, name TEXT NOT NULL,
@@ -34,15 +35,15 @@ pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
 pub(super) const COLUMNS: &str = "job, idx, attempt, name, user, gid, account, project, queue, qos,
      submitted, eligible, began, ended, status, deleted, walltime, cput, mem_kb, vmem_kb, ncpus, core_ms, factor, more";
 
-/// Maximum number of rows deleted at once.
+/// Maximum number of rows that one call of [`forget`] deletes.
 const PORTION: usize = 20_000;
 
 /// Maximum of the stored durations (`walltime`, `cput`, `core_ms`), in milliseconds: 279 years. A
-/// million such values can be summed without overflow.
+/// million values of this size can be summed without overflow.
 const MOST: i64 = (1 << 43) - 1;
 
 impl Spool {
-    /// Tests whether there are records of attempts that ended before a time.
+    /// Tests whether there are records with an end (`at`) before a time.
     pub fn has_entries_before(&self, before: Time) -> Result<bool, SpoolError> {
         let mut statement = self
             .connection
@@ -51,8 +52,8 @@ impl Spool {
     }
 }
 
-/// Writes the record of an attempt that ended at `at`, unless the table contains it. The stored
-/// `eligible` is not earlier than the end of the job's previous attempt.
+/// Writes a record with the end `at`, unless the table contains it. The stored `eligible`, if any,
+/// is not earlier than the end of the job's previous attempt.
 pub(super) fn write(
     transaction: &Transaction,
     at: Time,
@@ -132,7 +133,7 @@ fn signed(kb: u64) -> i64 {
     i64::try_from(kb).unwrap_or(i64::MAX)
 }
 
-/// Deletes at most [`PORTION`] records of attempts that ended before a time.
+/// Deletes the oldest records with an end (`at`) before a time, at most [`PORTION`].
 pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let sql = "DELETE FROM accounting WHERE (job, idx, attempt) IN
         (SELECT job, idx, attempt FROM accounting WHERE at < ?1 ORDER BY at LIMIT ?2)";

@@ -1,5 +1,5 @@
-//! The table of the last scheduling cycles and their triggers. The number of rows is limited: a new
-//! cycle overwrites the oldest row.
+//! The table of the last scheduling cycles and their triggers. The number of rows is limited: when
+//! the table is full, a new cycle overwrites the oldest row.
 
 use super::{Spool, SpoolError, load};
 use crate::model::trigger::CycleRecord;

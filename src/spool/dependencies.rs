@@ -2,7 +2,7 @@
 //! (Q29), by which dependencies can refer to jobs.
 //!
 //! A row is deleted with the job that waits. A dependency that is met keeps its row, because the
-//! other job still displays the dependency.
+//! job on which it depends still displays it.
 
 use super::{Spool, SpoolError};
 use crate::model::job::dependency::effects::TieState;
@@ -54,7 +54,8 @@ impl Spool {
         Ok(dependencies)
     }
 
-    /// The most recently submitted job with a label, including finished jobs but not `except`.
+    /// The user's most recently submitted job with a label, including finished jobs but not
+    /// `except`.
     pub fn labelled(
         &self,
         mark: &Mark,

@@ -1,8 +1,8 @@
 //! Purges finished jobs from the history.
 //!
-//! The rows of a purged job in the tables `job` and `tie` are deleted at once. The rows of
+//! The rows of a purged job in the tables `job` and `tie` are deleted immediately. The rows of
 //! [`OF_A_JOB`] are deleted in portions, because an array of a million subjobs has millions of
-//! them, and deleting them at once would block the server.
+//! them, and deleting all of them in one transaction would block the server.
 
 use super::{Spool, SpoolError};
 use crate::model::job_id::JobId;
@@ -16,7 +16,7 @@ pub(super) const SCHEMA: &str = "CREATE TABLE remains (job INTEGER PRIMARY KEY);
 /// orders the rows.
 const OF_A_JOB: [(&str, &str); 3] = [("event", "idx"), ("element", "idx"), ("standing", "first")];
 
-/// Approximate number of rows deleted at once.
+/// Approximate number of rows that are deleted in one transaction.
 const PORTION: usize = 20_000;
 
 impl Spool {
@@ -59,7 +59,7 @@ pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), Spool
     Ok(())
 }
 
-/// Deletes scripts and environments that no job uses from the database.
+/// Deletes from the database the scripts and environments that no job uses.
 pub(super) fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
     let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
     transaction.execute(
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purged_array_disappears_at_once_and_the_rows_of_subjobs_in_portions() {
+    fn a_purged_array_disappears_immediately_and_the_rows_of_subjobs_in_portions() {
         let folder = tempfile::tempdir().unwrap();
         let count = PORTION as u32 + 10;
         let (mut spool, _) = spool(&folder, count);

@@ -31,7 +31,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// The spool's file system is full, or a disk quota is used up.
-    #[error("no space left for the spool: free space on the spool's file system")]
+    #[error("no space left for the spool: make space on the spool's file system")]
     Full,
     /// The spool's file system is read-only.
     #[error("the spool's file system is read-only: remount {} read-write", .0.display())]
@@ -50,7 +50,7 @@ pub enum SpoolError {
     Newer {
         /// The schema of the file.
         version: i64,
-        /// The schema of this program.
+        /// The newest schema that this version of Lanai supports.
         current: usize,
     },
     /// The schema is older; only schedd migrates spools.
@@ -61,7 +61,7 @@ pub enum SpoolError {
     Older {
         /// The schema of the file.
         version: usize,
-        /// The schema of this program.
+        /// The newest schema that this version of Lanai supports.
         current: usize,
     },
     /// A row cannot be parsed.
@@ -197,8 +197,8 @@ impl Checkpointer {
 
 impl Spool {
     /// Copies the part of the log that was written since the [`Checkpointer`] ran. Only the writer
-    /// can ensure that nothing is added meanwhile. A log that is completely copied is overwritten
-    /// from the beginning instead of growing.
+    /// can ensure that nothing is added during the copy. A log that is completely copied is
+    /// overwritten from the beginning instead of growing.
     pub fn finish_checkpoint(&self) -> Result<(), SpoolError> {
         checkpoint(&self.connection)
     }

@@ -1,5 +1,5 @@
 //! Settings of `qmgr` that override the configuration: a row per object, such as a queue, in the
-//! order in which the objects were first set.
+//! order of [`QmgrOverrides`].
 
 use super::{Spool, SpoolError, SpoolReader};
 use crate::config::overrides::QmgrOverrides;

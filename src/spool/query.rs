@@ -23,8 +23,8 @@ mod search;
 /// Maximum number of jobs, accounting records, totals or cycles in one part of an answer.
 const PART: usize = 500;
 
-/// Approximate maximum size of one part of an answer in bytes, because messages to clients have a
-/// maximum size.
+/// Approximate maximum size, in bytes, of a part with job records or accounting records, because
+/// messages to clients have a maximum size.
 const PART_BYTES: usize = 1 << 20;
 
 /// The user who sends a query, with the user's rights.

@@ -56,7 +56,8 @@ impl ScriptFolder {
             written?;
         }
         fault::point("script.renamed")?;
-        // Sync the directory even if the file existed, because its name may not be on disk yet.
+        // Sync the directory even if the file existed, because the file's name may not be on disk
+        // yet.
         sync(&self.folder)?;
         fault::point("script.stored")
     }

@@ -15,7 +15,7 @@ pub struct Cgroup {
     folder: PathBuf,
 }
 
-/// The directory of this process's cgroup. None if version 2 is not mounted. Version 1 may be
+/// The directory of this process's cgroup. None if version 2 is not mounted. Version 1 can be
 /// mounted in addition.
 pub fn own() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -44,8 +44,8 @@ pub fn usable(folder: &Path) -> bool {
     group.remove() && kills
 }
 
-/// The parent directory for the cgroups of jobs: this process's cgroup; if its name is
-/// `lanai-noded`, the parent of this cgroup. None if version 2 is not mounted.
+/// The parent directory for the cgroups of jobs: the directory of this process's cgroup or, if this
+/// cgroup is named `lanai-noded`, its parent. None if version 2 is not mounted.
 pub fn base() -> Option<PathBuf> {
     own().map(parent_of_jobs)
 }
@@ -113,7 +113,7 @@ impl Cgroup {
         fs::write(self.folder.join("cgroup.kill"), "1")
     }
 
-    /// Freezes or thaws every process in the cgroup. Fails if the kernel does not support that.
+    /// Freezes or thaws every process in the cgroup. Fails if the kernel does not support freezing.
     pub fn freeze(&self, freeze: bool) -> io::Result<()> {
         // If the file is missing, the kernel does not support freezing. Do not create it.
         let file = File::options()
@@ -159,8 +159,8 @@ impl Cgroup {
         }
     }
 
-    /// Limits the memory of the cgroup, in kilobytes, and prevents swapping. Above the limit, the
-    /// kernel kills all processes in the cgroup. Returns false if the limit cannot be set.
+    /// Limits the memory of the cgroup to `kb` kilobytes, and prevents swapping. Above the limit,
+    /// the kernel kills all processes in the cgroup. Returns false if the limit cannot be set.
     pub fn limit_memory(&self, kb: u64) -> bool {
         let bytes = kb.saturating_mul(1024).to_string();
         let limited = fs::write(self.folder.join("memory.max"), bytes);
@@ -219,8 +219,9 @@ fn remove_below(folder: &Path) -> bool {
     any
 }
 
-/// Removes the cgroup of a job after its shepherd (the process that watches the job) has ended. A
-/// cgroup with processes stays. The name of a cgroup ends with the pid of the shepherd.
+/// Removes the cgroups in `parent` of jobs with a shepherd (the process that watches the job) that
+/// has ended. A cgroup with processes stays. The name of a cgroup ends with the pid of the
+/// shepherd.
 pub fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

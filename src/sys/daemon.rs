@@ -20,8 +20,8 @@ use std::process::{Child, Command, Stdio};
 /// Size in bytes above which a log is rotated.
 const MAX_LOG: u64 = 8 << 20;
 
-/// The program file of a daemon: the file with this name in the directory of this program, if it
-/// exists; else only the name, which is searched in the `PATH`.
+/// The program file of a daemon: the file with this name in the directory of the running program,
+/// if it exists; else only the name, which is searched in the `PATH`.
 fn program(name: &str) -> PathBuf {
     let next_to_this = env::program()
         .ok()

@@ -33,7 +33,7 @@ pub fn args() -> impl Iterator<Item = OsString> {
     std::env::args_os()
 }
 
-/// The path of this program's file.
+/// The path of the running program's file.
 pub fn program() -> std::io::Result<std::path::PathBuf> {
     std::env::current_exe()
 }

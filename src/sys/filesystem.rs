@@ -102,7 +102,8 @@ pub fn is_protected(folder: &Path) -> io::Result<bool> {
         && found.mode() & 0o022 == 0)
 }
 
-/// Creates a directory with mode 755, or gives all users the right to enter an existing directory.
+/// Creates a directory with mode 755, and its missing parents. Gives all users the right to enter
+/// an existing directory.
 pub fn make_passable(folder: &Path) -> io::Result<()> {
     if !folder.try_exists()? {
         fs::create_dir_all(folder)?;
@@ -218,7 +219,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// The name of the network file system of `path`; None if the file system is local.
+/// The type of the network file system of `path`; None for other file systems.
 pub fn network(path: &Path) -> io::Result<Option<&'static str>> {
     if cfg!(debug_assertions) && super::env::var("LANAI_TEST_NETWORK_FS").is_some() {
         return Ok(Some("nfs"));

@@ -35,9 +35,9 @@ impl Home {
         }
     }
 
-    /// Another installation that the user can use. For the shared installation, this is the user's
-    /// personal installation, if it has a spool. For the personal installation, it is the shared
-    /// installation, if it exists. None for other installations.
+    /// The user's other installation, which hints can suggest. For the shared installation, this
+    /// is the user's personal installation, if it has a spool. For the personal installation, it is
+    /// the shared installation, if it exists. None in all other cases.
     pub fn other(&self) -> Option<Home> {
         let personal = Home::personal().ok()?;
         if self.system {
@@ -74,9 +74,9 @@ impl Home {
     }
 
     /// The installation in `folder`. If `folder` is the state directory of the personal
-    /// installation and contains no `lanai.toml`, the result is the personal installation. Its
-    /// daemons and jobs have this value of `LANAI_HOME`, so that they do not switch to a shared
-    /// installation that is created while they run.
+    /// installation and contains no `lanai.toml`, the result is the personal installation. The
+    /// personal installation's daemons and jobs have its state directory as `LANAI_HOME`, so that
+    /// they do not switch to a shared installation that is created while they run.
     fn under(folder: &Path) -> Result<Home> {
         let folder = std::path::absolute(folder).context("LANAI_HOME is not a valid path")?;
         let config = folder.join("lanai.toml");
@@ -120,7 +120,7 @@ impl Home {
         self.state.join("hook-programs")
     }
 
-    /// noded's state directory, with the records of running jobs.
+    /// noded's state directory, with the records of its attempts.
     pub fn node(&self) -> PathBuf {
         self.state.join("node")
     }

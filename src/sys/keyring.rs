@@ -1,4 +1,4 @@
-//! Session keyrings. The kernel stores in them keys and tickets for all processes of a session.
+//! Session keyrings, in which the kernel stores keys and tickets for all processes of a session.
 
 use nix::errno::Errno;
 use nix::libc;

@@ -1,4 +1,4 @@
-//! Packets between a daemon and its children. A packet arrives completely or not at all, and may
+//! Packets between a daemon and its children. A packet arrives completely or not at all, and can
 //! carry a descriptor. [`send`] and [`receive`] also work with stream sockets; a packet is then any
 //! part of the stream.
 

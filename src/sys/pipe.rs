@@ -5,11 +5,11 @@ use nix::unistd::{pipe2, read, write};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The end with which a thread wakes another.
+/// The sending end, with which a thread wakes the thread that polls the receiving end.
 #[derive(Debug)]
 pub struct WakeupSender(OwnedFd);
 
-/// The end that the other thread polls.
+/// The receiving end, which the woken thread polls.
 #[derive(Debug)]
 pub struct WakeupReceiver(OwnedFd);
 

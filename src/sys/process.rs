@@ -64,7 +64,7 @@ pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
     }
 }
 
-/// Exits at once, without flushing buffers or running destructors.
+/// Exits immediately, without flushing buffers or running destructors.
 pub fn leave(status: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(status) }
@@ -84,7 +84,7 @@ pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
 
 /// Closes every descriptor above standard error except those in `keep`. Values that own a closed
 /// descriptor must never be dropped, so only processes that end with [`leave`] or exec may call
-/// this.
+/// this function.
 pub fn close_all_but(keep: &[BorrowedFd]) {
     let mut keep: Vec<u32> = keep
         .iter()
@@ -103,7 +103,7 @@ pub fn close_all_but(keep: &[BorrowedFd]) {
 }
 
 /// Makes exec close all descriptors except the standard descriptors. This function makes only
-/// system calls, so it may be called between fork and exec.
+/// system calls, so it can be called between fork and exec.
 pub fn close_others_on_exec() {
     // SAFETY: the call changes flags of descriptors and no memory.
     unsafe {
@@ -226,7 +226,7 @@ pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
 pub enum ProcessEnd {
     /// The process exited with this status.
     Exited(i32),
-    /// The process was killed by the signal with this number, which may be a real-time signal.
+    /// The process was killed by the signal with this number, which can be a real-time signal.
     Signaled(i32),
 }
 
@@ -242,8 +242,8 @@ pub enum Reaped {
 }
 
 /// Reaps a child that has ended: `which`, or any child if None. Never blocks. Use this instead of
-/// nix's `waitpid`, which reaps a child that was killed by a real-time signal, but returns an
-/// error.
+/// nix's `waitpid`: if a child was killed by a real-time signal, `waitpid` reaps the child, but
+/// returns an error.
 pub fn reap(which: Option<Pid>) -> Reaped {
     let mut status = 0;
     loop {
@@ -336,7 +336,7 @@ pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Resul
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     const { assert!(size_of::<Valued>() <= size_of::<libc::siginfo_t>()) };
     // SAFETY: `Valued` has the layout of the start of a siginfo_t with this code. Its size and
-    // alignment do not exceed those of siginfo_t.
+    // alignment do not exceed the size and alignment of siginfo_t.
     unsafe { info.as_mut_ptr().cast::<Valued>().write(valued) };
     // SAFETY: `info` lives through the call, and all of it has been written.
     match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, info.as_ptr(), 0) } {
@@ -378,7 +378,7 @@ pub fn raise_descriptor_limit() {
 }
 
 /// Lowers this process's limit on open descriptors to the usual value, if it is higher. With a
-/// higher limit, programs that use `select` may write out of bounds, and programs that close all
+/// higher limit, programs that use `select` can write out of bounds, and programs that close all
 /// possible descriptors take very long.
 pub fn lower_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};

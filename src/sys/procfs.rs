@@ -101,7 +101,7 @@ pub fn owned_by(uid: u32) -> Vec<i32> {
 pub fn descendants(of: i32) -> Vec<Process> {
     let all = all();
     let mut family = BTreeSet::from([of]);
-    // Parents may have higher pids than their children, so repeat until no process is added.
+    // Parents can have higher pids than their children, so repeat until no process is added.
     while all
         .iter()
         .any(|p| family.contains(&p.parent) && family.insert(p.pid))
@@ -112,7 +112,7 @@ pub fn descendants(of: i32) -> Vec<Process> {
 }
 
 /// The living descendants of a process, found from parent to child. Unlike [`descendants`], does
-/// not read other processes, but may miss a process that is being forked. If the kernel does not
+/// not read other processes, but can miss a process that is being forked. If the kernel does not
 /// list the children of processes, calls [`descendants`].
 pub fn family(of: i32) -> Vec<Process> {
     let (mut found, mut unseen) = (Vec::new(), vec![of]);
@@ -158,8 +158,9 @@ pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
 
 /// Resident memory of a process in kilobytes, first private and then shared memory. Shared memory
 /// is divided equally among the processes that share it. Pages of files on disk do not count,
-/// because the kernel can read them again. If the kernel does not report these kinds separately,
-/// all resident memory, including file pages, counts as shared.
+/// because the kernel can read them again. If the kernel does not report private memory, shared
+/// memory and file pages separately, all resident memory, including file pages, counts as
+/// shared.
 pub fn proportional_kb(of: &Process) -> (u64, u64) {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", of.pid)).unwrap_or_default();
     // Without this file, use the resident memory now. A process that has ended has none.
@@ -201,7 +202,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
         .trim()
         .parse()
         .ok()?;
-    // The name in parentheses may contain any byte; the last parenthesis ends it.
+    // The name in parentheses can contain any byte; the last parenthesis ends it.
     let close = stat.iter().rposition(|&b| b == b')')?;
     let fields: Vec<&str> = std::str::from_utf8(&stat[close + 1..])
         .ok()?

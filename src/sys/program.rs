@@ -1,10 +1,11 @@
-//! Runs programs of the site and of users: hooks, scripts, pollers, mailers. Except with
-//! [`start_in_foreground`], a program runs in a new process group, with limits on its run time and
-//! output. Callers poll descriptors. Only the functions named `wait` or `wait_*` block.
+//! Runs programs of the site and of users, except jobs: hooks, allocation scripts, programs that
+//! report system-wide resources, mailers. Except with [`start_in_foreground`], a program runs in a
+//! new process group, with limits on its run time and output. Callers poll descriptors. Only the
+//! functions named `wait` or `wait_*` block.
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "only this module starts programs of sites and users"
+    reason = "only this module starts programs of sites and users with `Command`"
 )]
 
 mod complaints;
@@ -69,11 +70,12 @@ pub struct ProgramCall<'a> {
 /// The environment of a program, and what happens to processes that it leaves running.
 #[derive(Clone, Copy, Debug)]
 pub enum Surroundings<'a> {
-    /// The program inherits the environment, descriptors and limits of this process. Processes that
-    /// the program leaves running continue.
+    /// The program inherits the environment and limits of this process, and its descriptors except
+    /// the standard descriptors. Processes that the program leaves running continue.
     Shared,
     /// The program gets only `PATH` and these variables, the three standard descriptors, and the
-    /// usual limit on descriptors. Processes that the program leaves running are killed.
+    /// usual limit on descriptors. Processes that the program leaves running in its process group
+    /// are killed.
     Own(&'a [(&'a str, &'a str)]),
 }
 
@@ -83,17 +85,18 @@ pub enum OutputMode {
     /// The output is read until the program exits. The result contains the exit status and the last
     /// line of standard error.
     UntilExit,
-    /// The output is read until the program closes it. If the program has not exited by then, it is
-    /// killed.
+    /// The output is read until the program closes it. A program that closes its output before it
+    /// exits is killed.
     UntilClosed,
-    /// The output is discarded. The program may outlive this process.
+    /// The output is discarded. The program continues if this process ends.
     Discarded,
 }
 
 /// Limits of a program and of all its descendants.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement<'a> {
-    /// The cgroup in which the program runs, if it can be moved there.
+    /// The cgroup in which the program runs. If the cgroup cannot be opened, the program does not
+    /// start; if the program cannot be moved there, it runs in this process's cgroup.
     pub cgroup: Option<&'a Cgroup>,
     /// Resource limits of each process.
     pub limits: Vec<(Resource, u64)>,
@@ -102,13 +105,14 @@ pub struct Confinement<'a> {
 /// The result of a program.
 #[derive(Debug)]
 pub struct ProgramResult {
-    /// The program's exit status and output, or why there is no exit status.
+    /// The program's exit and output, or why there is no usable result.
     pub exit: Result<HookExit, ProgramFault>,
-    /// The last line of the program's standard error, if it was read and is not empty.
+    /// The last line with text in the stored beginning of standard error, shortened; None if there
+    /// is none, or if standard error was not read.
     pub complaint: Option<String>,
 }
 
-/// Why a program has no exit status.
+/// Why a program has no usable result.
 #[derive(Debug)]
 pub enum ProgramFault {
     /// The program exceeded this time limit.
@@ -117,7 +121,7 @@ pub enum ProgramFault {
     Output(io::Error),
 }
 
-/// A program that runs, or that has been killed but may still exist.
+/// A program that runs, or that has been killed but can still exist.
 #[derive(Debug)]
 pub struct RunningProgram {
     pid: Pid,
@@ -136,7 +140,7 @@ pub struct RunningProgram {
     fault: Option<io::Error>,
     /// Whether the result was returned, or the program was stopped.
     is_finished: bool,
-    /// Whether the program was reaped. Then its pid may belong to another process.
+    /// Whether the program was reaped. Then its pid can belong to another process.
     is_gone: bool,
     end: Option<ProcessEnd>,
 }
@@ -227,12 +231,13 @@ impl<'a> ProgramCall<'a> {
                 if let Some((account, groups)) = &identity {
                     user::become_user(account, groups)?;
                 }
-                // A change of user clears this signal, so set it afterwards.
+                // A change of user clears the parent-death signal, so set the signal after the
+                // change.
                 if !outlives_us {
                     prctl::set_pdeathsig(Signal::SIGKILL)?;
                 }
                 if is_own {
-                    // This daemon may have inherited open descriptors from its parent.
+                    // This daemon can have inherited open descriptors from its parent.
                     process::close_others_on_exec();
                     process::lower_descriptor_limit();
                 }
@@ -307,7 +312,8 @@ impl RunningProgram {
         }
     }
 
-    /// The descriptors that become readable when there is something to [`poll`](Self::poll).
+    /// The descriptors that become readable when [`poll`](Self::poll) has work to do, or when
+    /// [`is_gone`](Self::is_gone) can reap a finished program.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let exit_counts = self.is_finished || self.ends_with_exit();
         let exited = (exit_counts && !self.is_gone).then(|| self.exited.as_fd());
@@ -320,9 +326,10 @@ impl RunningProgram {
         (!self.is_finished).then_some(self.until)
     }
 
-    /// Returns the program's result when it has finished, or has exceeded its time limit at `now`;
-    /// None before and afterwards. Processes that must not continue are killed. The program may
-    /// still exist until [`is_gone`](Self::is_gone) returns true.
+    /// Returns the program's result once, when the program has finished or has exceeded its time
+    /// limit at `now`; at all other times None. With the result, also [kills](Self::kill) the
+    /// program, except if it has exited with usable output and [`Surroundings::Shared`]. The
+    /// program can still exist until [`is_gone`](Self::is_gone) returns true.
     pub fn poll(&mut self, now: Span) -> Option<ProgramResult> {
         if self.is_finished {
             return None;
@@ -474,7 +481,7 @@ impl RunningProgram {
 }
 
 impl ProgramResult {
-    /// Appends the last line of the program's standard error to the text of a failure.
+    /// Appends `complaint`, if any, to the text of a failure.
     pub fn blame(&self, why: String) -> String {
         match &self.complaint {
             Some(complaint) => format!("{why}; standard error: {complaint}"),

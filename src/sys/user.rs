@@ -109,7 +109,8 @@ fn fault_of(shell: &Path, listed: Option<&str>) -> Option<&'static str> {
     {
         return Some("does not permit logins");
     }
-    // The shell may be listed with another path: /bin is often a link to /usr/bin.
+    // The shell can be listed with another path, for example because /bin is often a link to
+    // /usr/bin.
     let shell = real(shell);
     let mut shells = listed?
         .lines()
@@ -180,7 +181,7 @@ pub fn set_group(gid: u32) -> io::Result<()> {
 }
 
 /// Changes this process from root to a user permanently. Also joins a new session keyring, and
-/// prevents new privileges (such as those of setuid programs). Every process that runs for a user
+/// prevents new privileges, for instance by setuid programs. Every process that runs for a user
 /// calls this. This function does not allocate memory.
 pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
     // Join a keyring while still root. The keyring counts for root's key quota, so a used-up quota

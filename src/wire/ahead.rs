@@ -33,7 +33,7 @@ pub enum ForecastQuery {
     /// [`ForecastAnswer::Usage`].
     Usage,
     /// `qstat --priority` with job ids: the positions of these jobs among all waiting jobs, with
-    /// the jobs before and after each. Answered by [`ForecastAnswer::Placed`].
+    /// the waiting jobs before and after each of them. Answered by [`ForecastAnswer::Placed`].
     Places(Vec<JobId>),
     /// `qstat --priority`: all waiting jobs in the order in which a cycle considers them, or the
     /// first N of these jobs. Answered by [`ForecastAnswer::Queue`].
@@ -60,8 +60,8 @@ pub enum ForecastAnswer {
     /// Jobs with a forecast start, in the order of the starts, then jobs without a forecast start;
     /// several parts.
     JobForecast(Vec<JobForecast>),
-    /// Times and amounts of free resources, the largest amounts first; or the reason why such a job
-    /// could not start even on free resources.
+    /// Times and amounts of free resources, the largest amounts first; or the reason why a job with
+    /// this request could not start even on free resources.
     Windows(Result<Vec<FreeWindow>, Reason>),
     /// The explanation; None for a job that does not wait for the scheduler.
     Explained(Option<Box<Explanation>>),

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of jobs in a [`Batch`]. It limits the time that schedd spends on one request.
 pub const LARGEST: usize = 4000;
 
-/// One action on several jobs. schedd applies the action to the jobs in this order and in one
-/// transaction. Effects on other jobs follow after all actions. The action succeeds or is refused
-/// for each job separately.
+/// One action on several jobs. schedd applies the action to the jobs in the order of `jobs` and in
+/// one transaction. Effects on other jobs follow after all actions. The action succeeds or is
+/// refused for each job separately.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
     /// The action on each job.
@@ -29,7 +29,7 @@ pub struct BatchTarget {
     pub job: JobId,
     /// For an array: the action applies only to these subjobs; None for all.
     pub only: Option<Indices>,
-    /// True if the action applies to the array with this number when there is no such job. Some
+    /// True if the action applies to the array with this number if no job has this number. Some
     /// clients keep only the digits of an id.
     pub or_array: bool,
 }

@@ -125,7 +125,7 @@ impl Client {
             .map_or_else(|| home.runtime.join("schedd.sock"), |record| record.socket);
         let (stream, server) = connect_to(&path)
             .map_err(|error| ClientError::Unreachable(format!("{}: {error}", path.display())))?;
-        // Any user who can create this path can also listen on the socket.
+        // Any user who can create this path can listen on the socket, so check the listener's uid.
         if trusted_uids(home).contains(&server) {
             Ok(Client {
                 stream,
@@ -142,7 +142,8 @@ impl Client {
     }
 
     /// Sends a request and waits for its first reply. If schedd exits without answering, repeats
-    /// the request on a new connection, but only if a repetition can do no harm.
+    /// the request on a new connection, but only if schedd has not read the request, or if a
+    /// repetition has no further effect.
     pub fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
         let mut may_be_done = false;
         for _ in 0..RETRIES {
@@ -192,8 +193,8 @@ impl Client {
 
     fn try_call(&mut self, request: &ClientRequest) -> Result<Reply, FrameError> {
         match frame::write(&mut self.stream, request) {
-            // If schedd closes the connection during the request, it may have sent the reason
-            // before.
+            // If schedd closes the connection during the request, it can have sent the reason
+            // before that.
             Err(error) if is_unread(&error) => match frame::read(&mut self.stream) {
                 Err(why @ FrameError::Version { .. }) => Err(why),
                 reply => reply.or(Err(error)),
@@ -255,7 +256,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for its reply, which may come with a file descriptor.
+    /// Sends a request and waits for its reply, which can come with a file descriptor.
     pub fn call_for_descriptor(
         &mut self,
         request: &ClientRequest,
@@ -284,8 +285,8 @@ impl Client {
 }
 
 /// Tests whether the kernel reports that schedd exited without reading the request. In this case,
-/// schedd has not executed the request, and the client may send it to a new schedd. After a plain
-/// end of the stream, schedd may have executed the request.
+/// schedd has not executed the request, so the client can send it to a new schedd. After a plain
+/// end of the stream, it is unknown whether schedd has executed the request.
 fn is_unread(error: &FrameError) -> bool {
     matches!(error, FrameError::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))
 }
@@ -297,8 +298,8 @@ fn connect_to(path: &Path) -> io::Result<(UnixStream, u32)> {
     Ok((stream, server))
 }
 
-/// Returns the uids that may run the schedd of this installation: those of root, this user, and the
-/// owner of the installation.
+/// Returns the uids that may run the schedd of this installation: root, this user, and the owner of
+/// the installation.
 fn trusted_uids(home: &Home) -> Vec<u32> {
     let owner = std::fs::metadata(&home.state).map(|metadata| metadata.uid());
     [0, nix::unistd::geteuid().as_raw()]

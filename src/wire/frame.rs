@@ -31,8 +31,8 @@ pub enum FrameError {
     Closed,
     /// The peer has another protocol version.
     #[error(
-        "the other program uses protocol {theirs}, this program {VERSION}: restart the older program \
-         (schedd --stop) or reinstall"
+        "the other program uses protocol {theirs}, and this program uses protocol {VERSION}: restart \
+         the older program (schedd --stop) or reinstall"
     )]
     Version {
         /// The protocol version in the frame of the peer.
@@ -146,8 +146,8 @@ pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), F
 pub struct FrameSocket {
     stream: UnixStream,
     incoming: Vec<u8>,
-    /// Number of bytes in `incoming` that were already returned as messages. They are not removed
-    /// after each message, because that would move the rest of the buffer each time.
+    /// Number of bytes in `incoming` that were already returned as messages. Removing them after
+    /// each message would move the rest of the buffer each time.
     taken: usize,
     outgoing: Vec<u8>,
     sent: usize,
@@ -203,8 +203,8 @@ impl FrameSocket {
         (self.partial() == 0 && !self.wants_write()).then_some(self.stream)
     }
 
-    /// Sends an empty frame, from which a peer of another version learns this program's protocol
-    /// version.
+    /// Sends an empty frame, from which a peer of another version learns the protocol version of
+    /// this process.
     pub fn send_version(&mut self) {
         self.outgoing.extend_from_slice(&header(0));
         let _ = self.flush();

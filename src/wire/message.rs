@@ -54,7 +54,7 @@ pub enum ClientRequest {
         job: JobId,
         /// For an array: only these subjobs; None for all.
         only: Option<Indices>,
-        /// `-W force`: the job is finished at once, without waiting for its node.
+        /// `-W force`: the job is finished immediately, without waiting for its node.
         force: bool,
         /// `-x`: if the job is finished, remove it from the history.
         purge: bool,
@@ -72,7 +72,7 @@ pub enum ClientRequest {
     /// finished.
     RerunFailed(JobId),
     /// `qalter --retry`: requeues a finished job that failed or was deleted; for an array, requeues
-    /// such subjobs.
+    /// the subjobs that failed or were deleted.
     Retry {
         /// The job.
         job: JobId,
@@ -140,7 +140,7 @@ pub enum ClientRequest {
     Watch {
         /// The jobs to watch.
         of: WatchedJobs,
-        /// The change number in the last answer; 0 to get an answer at once.
+        /// The change number in the last answer; 0 to get an answer immediately.
         since: u64,
     },
     /// `schedd --status`: returns the status of schedd.
@@ -182,17 +182,17 @@ pub enum ClientRequest {
         nodes: bool,
     },
     /// Creates a copy of a job, with a system hold, in a nested installation. The job itself is in
-    /// the parent server.
+    /// the parent installation.
     Adopt(Box<Adoption>),
-    /// Ends a job in the parent server, because the job continues as a copy in a nested installation.
-    /// A repeated claim is granted again.
+    /// Ends a job in the parent installation, because the job continues as a copy in a nested
+    /// installation. A repeated claim is granted again.
     Claim(NestedClaim),
     /// Ends a held copy in a nested installation, because the job was not claimed in the parent
-    /// instance.
+    /// installation.
     GiveBack {
         /// The id of the copy.
         copy: JobId,
-        /// The full id of the job in the parent instance.
+        /// The full id of the job in the parent installation.
         to: String,
     },
     /// A command with several job ids. Answered by [`Reply::Batch`] or [`Reply::NotBatched`].
@@ -277,8 +277,8 @@ impl ClientRequest {
         )
     }
 
-    /// Tests whether a repetition of the request has no further effect. A client may repeat such a
-    /// request if it got no reply.
+    /// Tests whether the request can be repeated without further effect, for instance if the client
+    /// got no reply.
     pub fn is_repeatable(&self) -> bool {
         if let ClientRequest::Batch(batch) = self {
             return batch.first().is_none_or(|request| request.is_repeatable());
@@ -372,7 +372,7 @@ pub struct StoredScript {
     pub size: usize,
 }
 
-/// A waiting job that may move to a nested installation of its owner.
+/// A waiting job that can move to a nested installation of its owner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// The job.
@@ -394,7 +394,7 @@ pub struct Offered {
 pub struct Adoption {
     /// Random number: two adoptions with the same token create only one job.
     pub token: [u8; 16],
-    /// The job in the parent instance.
+    /// The job in the parent installation.
     pub offered: Offered,
 }
 
@@ -450,10 +450,11 @@ pub enum Question {
     Entries(Box<AccountingFilter>, Vec<JobId>),
     /// A query that the scheduler answers.
     Ahead(ForecastQuery),
-    /// The last scheduling cycles and their triggers; for operators.
+    /// The last scheduling cycles and their triggers; only for privileged users
+    /// ([`ServerFacts::privileged`]).
     Cycles,
-    /// `schedd --nested --queue`: the first job of the caller in this queue that may move to a
-    /// nested installation.
+    /// `schedd --nested --queue`: in this queue, the caller's first job that can move to a nested
+    /// installation.
     Offer {
         /// The queue.
         queue: String,
@@ -585,8 +586,9 @@ pub enum ClientAnswer {
     Rows(Vec<JobRow>),
     /// Jobs, if the query has another [`Detail`].
     Jobs(Vec<JobRecord>),
-    /// A length that no following id exceeds, without server name. For an array, the ids of its
-    /// subjobs count. This part precedes lists with subjobs, and jobs that were queried by id.
+    /// Upper bound for the length of the ids that follow, without the server name; includes the ids
+    /// of the subjobs of an array. This part precedes lists with subjobs, and jobs that were
+    /// queried by id.
     Longest(u32),
     /// Answers [`Question::Queues`].
     Queues(Vec<QueueCounts>),
@@ -609,7 +611,7 @@ pub enum ClientAnswer {
     Ahead(ForecastAnswer),
     /// Answers [`Question::Cycles`], oldest cycle first.
     Cycles(Vec<CycleRecord>),
-    /// Answers [`Question::Offer`]: a job, None if no job may move, or why the queue offers no
+    /// Answers [`Question::Offer`]: a job, None if no job can move, or why the queue offers no
     /// jobs.
     Offer(Box<Result<Option<Offered>, Refusal>>),
 }
@@ -767,14 +769,14 @@ pub struct ScheddStatus {
     pub nodes: Vec<(String, bool)>,
     /// Time since the start of schedd.
     pub uptime: Span,
-    /// Jobs that can never run; None unless all unfinished jobs that are not held are such jobs,
-    /// and every configured node has connected.
+    /// The queued jobs, if none of them can ever run, no other job runs or waits for its begin
+    /// time, and every configured node has connected; otherwise None.
     #[serde(default)]
     pub stuck: Option<StuckJobs>,
 }
 
-/// The unfinished jobs that are not held, if none of these jobs can ever run, even if every node
-/// were up and empty.
+/// The queued jobs, if none of them can ever run, even if every node were up and empty, and no
+/// other job runs or waits for its begin time. Held jobs do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckJobs {
     /// Number of these jobs.

@@ -161,9 +161,9 @@ pub enum ScheddOrder {
     /// Answered by the end of the attempt, or by [`NodeReport::NotCheckpointed`]. A repetition has
     /// no effect while the command runs.
     Checkpoint(Box<Checkpoint>),
-    /// schedd refuses this noded in answer to [`NodeReport::Hello`], because jobs of this host may
-    /// still run under a noded with another state directory. schedd closes the connection and
-    /// connects again later.
+    /// schedd refuses this noded in answer to [`NodeReport::Hello`], because jobs of this host can
+    /// still be running under a noded with another state directory. schedd closes the connection
+    /// and connects again later.
     Refuse {
         /// The reason, and what the administrator can do.
         why: String,
@@ -274,7 +274,7 @@ pub struct Launch {
     /// The parent of the jobs' checkpoint directories: absolute, or relative to noded's state
     /// directory. None if the site writes no checkpoints.
     pub checkpoints: Option<PathBuf>,
-    /// The site's hooks, prologues and epilogues for the job. None without such programs, and for a
+    /// The site's hooks, prologues and epilogues for the job. None if there are none, and for a
     /// task.
     pub job_hooks: Option<Box<JobHooks>>,
 }
@@ -302,7 +302,8 @@ pub enum NodeReport {
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
     /// A process of an attempt sent this request. Answered by [`ScheddOrder::Tell`].
     TaskRequest(Box<TaskRequest>),
-    /// The nodes of this noded must get no more jobs, because a periodic hook has failed there.
+    /// The nodes of this noded must get no more jobs, because a periodic hook has failed on
+    /// noded's host.
     Unfit {
         /// The reason.
         why: String,

@@ -3,7 +3,7 @@
 //!
 //! The process proves that it belongs to the job by the cookie of the attempt, a random value in
 //! the environment. noded gets the user of the process from the kernel. The process chooses a token
-//! for each task, so it may repeat every request.
+//! for each task, so it can repeat every request.
 
 use crate::model::job::run_limits::HostMemoryLimit;
 use crate::model::job::task::{TaskStage, TaskToken};
@@ -57,7 +57,7 @@ pub struct TaskProgram {
     pub words: Vec<Text>,
     /// Environment of the program: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
-    /// The token of each task, and the line of the node file on which it runs, from 0.
+    /// The token of each task, and the number of the task's line in the node file, from 0.
     pub tasks: Vec<(TaskToken, u32)>,
 }
 
@@ -82,11 +82,11 @@ pub enum TaskNews {
     Refused(String),
     /// The stages of tasks.
     Stages(Vec<(TaskToken, TaskStage)>),
-    /// Messages may have been lost, so the process must repeat requests for unfinished tasks.
+    /// Messages can have been lost, so the process must repeat requests for unfinished tasks.
     Again,
 }
 
-/// A request that noded passes on after checking the process.
+/// A request that noded passes on to schedd after checking the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskRequest {
     /// The job of the process.

@@ -50,7 +50,7 @@ fn containing(what: &'static str, part: &str, found: String) -> Comparison {
 }
 
 impl Expectation {
-    /// The expected values that were not found.
+    /// The expected values that differ from the actual values.
     pub fn differences(&self, state: &ScenarioState) -> Vec<Difference> {
         let job = self
             .job
@@ -268,7 +268,7 @@ impl ScenarioState<'_> {
         moments(&times)
     }
 
-    /// The triggers of the cycles at a time, each once.
+    /// The triggers of the cycles at a time, each once; empty if no cycle ran.
     fn triggers(&self, at: Span) -> String {
         let mut all = Triggers::default();
         for (now, triggers) in self.world.cycles() {

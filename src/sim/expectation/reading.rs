@@ -20,8 +20,7 @@ struct AssertionKey {
     read: fn(&DeValue) -> Option<Assertion>,
 }
 
-/// What an expected value belongs to. This determines which of the keys `job` and `at` are
-/// required.
+/// The subject of an expected value. It determines which of the keys `job` and `at` are required.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     /// A job: only `job` is required.

@@ -38,7 +38,8 @@ impl Grid {
         grid
     }
 
-    /// Adds a rectangle, given in units of cells.
+    /// Adds a rectangle that jobs of the width `width` occupy. `time` and `space` are in units of
+    /// cells.
     fn add(&mut self, time: (f64, f64), space: (f64, f64), width: usize) {
         for (row, high) in overlaps(space, self.rows) {
             for (column, wide) in overlaps(time, self.columns) {

@@ -10,8 +10,7 @@ use crate::sim::world::act::WorldAction;
 /// The keys of an `[[event]]`.
 const KEYS: &[&str] = &["at", "do", "user", "config", "refused"];
 
-/// Events that a scenario does not state as a PBS command line: the name, and the syntax for
-/// messages.
+/// The events that are not PBS command lines: name, and syntax for messages.
 const OWN_EVENTS: &[(&str, &str)] = &[
     ("node-down", "node-down NODE"),
     ("node-up", "node-up NODE"),

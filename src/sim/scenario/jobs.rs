@@ -111,8 +111,8 @@ impl JobReader<'_, '_> {
         })
     }
 
-    /// Reads one submission. The inner error is an error in the command line of qsub, which the
-    /// scenario may expect.
+    /// Reads one submission. The inner error is an error in the command line of qsub, which a
+    /// scenario can expect.
     fn submission(
         &self,
         section: &Section,

@@ -1,5 +1,6 @@
-//! `config` and `[[node]]` of a scenario. The reader of `lanai.toml` reads both, so the same keys
-//! are allowed, and the same errors are reported.
+//! `config` and `[[node]]` of a scenario. The reader of `lanai.toml` reads both, so they can have
+//! the keys of `lanai.toml`, and errors are reported as for `lanai.toml`. `[[node]]` can also have
+//! the keys `SCENARIO_KEYS`.
 
 use super::{ScenarioNode, values};
 use crate::config::document::{ConfigError, Section};
@@ -58,7 +59,8 @@ impl Configured {
         })
     }
 
-    /// The configuration after merging the `config` of an event; None if the event has no `config`.
+    /// The configuration at the beginning, with the `config` of an event merged into it; None if
+    /// the event has no `config`.
     pub fn with_config_of(&self, section: &Section) -> Result<Option<Config>, ConfigError> {
         let Some(over) = section.read("config", A_TABLE, table)? else {
             return Ok(None);
@@ -187,8 +189,8 @@ fn set_own_names(facts: &mut NodeFacts) {
     );
 }
 
-/// The nodes of a section. With the key `count`, the names of the equal nodes end with numbers from
-/// 1 on.
+/// The nodes of a section. With the key `count`, the section stands for several equal nodes: their
+/// names end with numbers from 1 on.
 fn copies(section: &Section, machine: ScenarioNode) -> Result<Vec<ScenarioNode>, ConfigError> {
     let count = |value: &DeValue| values::whole(value).filter(|count| (1..=MOST).contains(count));
     let Some(count) = section.read("count", "a number of equal nodes, 1 to 100000", count)? else {
@@ -232,7 +234,7 @@ fn refuse_equal_names(root: &Section, nodes: &[ScenarioNode]) -> Result<(), Conf
     }
 }
 
-/// Gives nodes on the same host separate numbers of processors and GPUs.
+/// Renumbers processors and GPUs so that nodes on the same host have none in common.
 fn separate_devices(nodes: &mut [ScenarioNode]) {
     let mut taken: BTreeMap<String, (u16, u16)> = BTreeMap::new();
     for machine in nodes {

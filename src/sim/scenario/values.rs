@@ -11,7 +11,7 @@ pub const A_MOMENT: &str =
 /// The description of the values that [`job`] reads, for messages.
 pub const A_JOB: &str = "the id of a job, such as 3 or \"3[7]\"";
 
-/// A text that is not empty.
+/// A text that is not blank.
 pub fn nonempty_text(value: &DeValue) -> Option<String> {
     value
         .as_str()

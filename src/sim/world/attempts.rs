@@ -10,8 +10,8 @@ use crate::server::orders;
 use crate::wire::order::AttemptStatus;
 
 impl World {
-    /// Starts a job on its nodes. Returns false if the start failed. Does nothing for a job without
-    /// an open attempt.
+    /// Starts a job on its nodes. Returns false if the start failed. For a job without an open
+    /// attempt, does nothing and returns true.
     pub(super) fn launch(&mut self, id: JobId, is_backfilled: bool) -> bool {
         let Some(run) = self.open_run(id) else {
             return true;
@@ -39,8 +39,8 @@ impl World {
         true
     }
 
-    /// When and how a job with an open attempt ends. None for other jobs, if the nodes do not
-    /// respond, or if the job is suspended and its end is not wanted.
+    /// When and how a job ends. None if the job has no open attempt, if its nodes do not respond,
+    /// or if the job is suspended and its end is not wanted.
     pub(super) fn end_of(&self, job: &Job) -> Option<(Time, How)> {
         let run = job.life.open_run().filter(|run| !run.silent)?;
         let behavior = self.behaviors.get(&job.id.number)?;
@@ -55,10 +55,11 @@ impl World {
         Some((run.started + lasts + run.pauses().total, how))
     }
 
-    /// When and how a job ends after the server has ordered its end. A preempted job takes the time
-    /// `stops` to end. If this exceeds the grace period, the job is killed at the end of the grace
-    /// period. Otherwise it exits with 0 if it handles a signal for preemption (Y17), and else ends
-    /// by the signal. All other jobs end at once.
+    /// When and how a job ends after the server has ordered its end. A job that is not preempted
+    /// ends immediately, by SIGTERM. A preempted job takes the time `stops` to end. If `stops`
+    /// exceeds the grace period, the job is killed at the end of the grace period. Otherwise a job
+    /// that requests a signal for its preemption (attribute `interrupt`, Y17) exits with 0, and any
+    /// other job ends by SIGTERM.
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
         let preemption = match &job.life.preemption {
             Some(preemption) if job.was_preempted(run) => preemption,

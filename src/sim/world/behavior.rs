@@ -54,8 +54,8 @@ impl JobBehavior {
 }
 
 impl OverLimitPeriod {
-    /// When and how the job is ended because of this period; None if the period, or the attempt,
-    /// ends before the tolerated time is over.
+    /// When and how the job is ended because of this period; None if the period is not longer than
+    /// the tolerated time. A period without an end lasts until the end of the attempt.
     fn forced_end(&self, runs: Span, limits: &Responses) -> Option<(Span, How)> {
         let at = self.from + limits.of(self.bound).after;
         // The simulation does not know the amounts, which have no effect on the job's end.

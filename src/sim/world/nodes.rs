@@ -27,7 +27,7 @@ impl World {
         })
     }
 
-    /// Sets the measured amount of a node's resource that is in use.
+    /// Sets the amount of a node's resource that is measured as in use.
     pub(super) fn note_use(
         &mut self,
         name: &str,
@@ -51,7 +51,8 @@ impl World {
         if facts.as_measured_in(&node.facts) == node.facts {
             self.server.measure(name, facts);
             // `measure` requests a cycle only if the policy uses measurements. Otherwise schedd
-            // waits for the next polled cycle. A simulation has no polling, so request a cycle.
+            // waits for the next periodic cycle. A simulation has no periodic cycles, so request a
+            // cycle.
             self.server.want_cycle(Trigger::Node(name.to_string()));
         } else {
             self.server.set_node(Node { facts, ..node });

@@ -42,8 +42,8 @@ fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolE
     Ok((conditions.join(" AND "), values))
 }
 
-/// Passes totals of the records that match `inquiry`: for each combination of the values of `keys`;
-/// without keys, for all these records.
+/// Passes totals of the records that match `inquiry` to `each`: one for each combination of values
+/// of `keys`. Without keys, passes one total of all matching records.
 pub(super) fn tallies(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -109,8 +109,9 @@ fn sums(row: &Row, from: usize) -> Result<UsageTotals, SpoolError> {
     })
 }
 
-/// Passes the records that match `inquiry`: those of `jobs` in this order; if `jobs` is empty,
-/// those of all jobs in the order of their numbers. The id of an array stands for all its subjobs.
+/// Passes the records that match `inquiry` to `each`. If `jobs` is empty, these are the records of
+/// all jobs in the order of the job numbers; otherwise the records of `jobs`, in the order of
+/// `jobs`. The id of an array stands for all its subjobs.
 pub(super) fn entries(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -200,8 +201,8 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    /// A record of an attempt of one hour on two processors, of which one was busy, that ended
-    /// `ended` hours after the epoch.
+    /// A record of an attempt that ended `ended` hours after the epoch. The attempt ran for one
+    /// hour on two processors, one of which was busy.
     fn hour(job: JobId, attempt: u32, user: &str, ended: i64) -> AccountingEntry {
         let stamps = AttemptTimes {
             submitted: 0,
@@ -491,8 +492,8 @@ mod tests {
         assert_eq!(table.entries(&both, &[JobId::job(3)]).len(), 1);
     }
 
-    /// The sum over 100 records with maximum values is so small that the sum over a million such
-    /// records would not overflow.
+    /// The sum over 100 records with maximum values is less than 1/10000 of `i64::MAX`, so the sum
+    /// over a million of these records does not overflow.
     #[test]
     fn no_sum_overflows() {
         let mut entry = hour(JobId::job(1), 1, "ann", 2);

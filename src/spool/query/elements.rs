@@ -116,7 +116,7 @@ impl Recorded<'_> {
         }
     }
 
-    /// Reads the next portion of records, from `index` on at the earliest.
+    /// Reads the next portion of records. Skips records with an index below `index`.
     fn read_portion(&mut self, index: u32) -> Result<(), SpoolError> {
         let from = self.from.unwrap_or(0).max(index);
         let condition = "e.job = ?1 AND e.idx >= ?2 ORDER BY e.idx LIMIT ?3";
@@ -153,7 +153,7 @@ pub(super) fn longest_id(job: &Job) -> u32 {
     length(last.unwrap_or(job.id))
 }
 
-/// Length that no id of a matching job, or of a subjob of a matching array, exceeds.
+/// Upper bound for the length of the ids of matching jobs, and of the subjobs of matching arrays.
 pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
     let (condition, values) = condition(filter);
     let sql = format!("SELECT max(id) FROM job WHERE {condition}");

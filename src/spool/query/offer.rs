@@ -23,7 +23,7 @@ pub(super) struct OfferRequest<'a> {
     pub(super) except: &'a BTreeSet<JobId>,
 }
 
-/// Passes to `each` the viewer's first available job in the queue, None if there is no such job, or
+/// Passes to `each` the viewer's first available job in the queue, None if no job is available, or
 /// the reason why the queue offers no jobs.
 pub(super) fn answer(
     connection: &Connection,

@@ -11,8 +11,8 @@ use crate::wire::message::{NodeRecord, QueueCounts};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All queues, with the numbers of jobs by state and the allocated resources. `shown` is the SQL
-/// condition for jobs that count.
+/// All queues, with the number of jobs in each state and the allocated resources. `shown` is the
+/// SQL condition for the jobs that are counted by state.
 pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
     let mut counts: BTreeMap<String, BTreeMap<JobState, u64>> = BTreeMap::new();
     let counted =

@@ -172,7 +172,7 @@ impl SpoolSearch<'_> {
         Ok(self.array.clone())
     }
 
-    /// Passes all matching jobs to `each`.
+    /// Passes all visible jobs that match `filter` to `each`.
     pub(super) fn all(mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let shows_elements = filter.arrays.shows_elements();
         if shows_elements {
@@ -410,8 +410,8 @@ pub(super) fn texts_of(job: &Job) -> usize {
     serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
-/// If a "can never run" verdict comes more than this time after the job became eligible, the job
-/// could run before the verdict. Then the time of the verdict is displayed.
+/// If the verdict that a job can never run comes more than this time after the job became eligible,
+/// the job could have run before. Then the time of the verdict is displayed.
 const LATER: Span = Span::seconds(10);
 
 /// The key of a verdict: the class of a job (jobs that are equal for scheduling), and the shape of
@@ -442,8 +442,8 @@ impl Waits {
     }
 
     /// The reason why a job waits, with the time of the verdict. The verdict on the shape is used
-    /// only if there is none on the class. If the verdict is a limit on idle jobs, which may apply
-    /// to only some jobs of the class, a verdict on the job itself takes its place.
+    /// only if there is none on the class. If the verdict is a limit on idle jobs, a verdict on the
+    /// job itself replaces it, because the limit can apply to only some jobs of the class.
     fn reason(
         &mut self,
         connection: &Connection,

@@ -26,7 +26,8 @@ impl StandardError {
         Ok(self.0.try_clone()?.into())
     }
 
-    /// The last line with text, shortened to `MAX_LINE` characters; None if there is none.
+    /// The last line with text in the stored beginning, shortened to `MAX_LINE` characters; None if
+    /// there is none.
     pub fn last(&self) -> Option<String> {
         let mut bytes = vec![0; MAX_SIZE as usize];
         let length = self.0.read_at(&mut bytes, 0).ok()?;

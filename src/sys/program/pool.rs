@@ -39,12 +39,13 @@ impl<T> ProgramPool<T> {
         }
     }
 
-    /// Whether another program may run.
+    /// Whether the limit on all programs permits another program.
     pub fn has_room(&self) -> bool {
         self.running.len() < self.max_running
     }
 
-    /// Whether another program may run for a user; None for a program of no particular user.
+    /// Whether the limits permit another program for `user`. None means a program without a user,
+    /// for which only the limit on all programs counts.
     pub fn has_room_for(&self, user: Option<u32>) -> bool {
         let own = self.running.iter().filter(|entry| entry.user == user);
         self.has_room() && (user.is_none() || own.count() < self.max_of_user)
@@ -77,14 +78,14 @@ impl<T> ProgramPool<T> {
             .flat_map(RunningProgram::watched)
     }
 
-    /// When the next program exceeds its time limit; None if no program runs.
+    /// The earliest time at which a program exceeds its time limit; None if no program runs.
     pub fn next(&self) -> Option<Span> {
         let programs = self.running.iter().map(|entry| &entry.program);
         programs.filter_map(RunningProgram::next).min()
     }
 
-    /// Removes the programs that have finished, or have exceeded a limit at `now`. Returns their
-    /// tasks and results.
+    /// Removes the programs that have finished, or have exceeded their time limit at `now`. Returns
+    /// their tasks and results.
     pub fn finished(&mut self, now: Span) -> Vec<(T, ProgramResult)> {
         self.killed.retain_mut(|program| !program.is_gone());
         let mut finished = Vec::new();
