@@ -53,7 +53,7 @@ fn without_command(name: &str) -> Result<u8, Failure> {
         exit::print(overview())?;
         return Ok(0);
     } else {
-        "this program takes no arguments"
+        "arguments are not supported: call a command by its name, without lanai"
     };
     io::stderr().write_all(format!("{name}: {problem}\n\n{}", overview()).as_bytes())?;
     Ok(exit::USAGE)

@@ -67,7 +67,7 @@ pub struct ReportOptions {
     /// and after the job; without job ids, the queue in order (100 jobs, or all jobs with -F json)
     #[arg(long, help_heading = HEADING)]
     priority: bool,
-    /// Free resources without a planned start or reservation, and for how long they are free
+    /// Free resources that no planned start or reservation needs, and for how long they are free
     #[arg(long, help_heading = HEADING)]
     holes: bool,
     /// All active limits: scope, limited quantity, usage, the counted jobs, and the number of jobs

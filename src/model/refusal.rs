@@ -354,7 +354,7 @@ impl Refusal {
     /// Files would be staged from or to a host outside this cluster.
     pub fn other_host(attribute: &str, host: &str) -> Refusal {
         let why = format!(
-            "{host} is not a host of this cluster, and files are copied only within one host"
+            "{host} is not a host of this cluster: use the host on which the job runs, or localhost"
         );
         Refusal::new(
             15014,

@@ -183,7 +183,8 @@ fn kill_remaining(identity: &Identity, trace: Option<&ProcessTrace>) {
         .map(|trace| trace.session);
     let ended = freeze_and_kill(identity, session);
     warn!(
-        "attempt {}: the shepherd ended without an outcome; remaining processes killed: {ended}",
+        "attempt {}: the shepherd ended before it recorded an outcome; remaining processes \
+         killed: {ended}",
         identity.name
     );
 }

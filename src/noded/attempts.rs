@@ -383,8 +383,8 @@ impl Attempts {
         let status = attempt::exit_status(&outcome);
         let status = status.map_or(String::new(), |status| format!(" (exit status {status})"));
         error!(
-            "attempt {name}: the outcome cannot be recorded and is sent to schedd only: \
-             {why}{status}"
+            "attempt {name}{status}: the outcome cannot be recorded on disk and is only sent to \
+             schedd: {why}"
         );
         self.set_ended(name, outcome);
     }

@@ -194,7 +194,7 @@ fn await_client(start: BorrowedFd) -> Result<(), LaunchFault> {
 /// it must be set again. Exits if the shepherd has died already.
 fn die_with_shepherd(shepherd: Pid) -> Result<(), LaunchFault> {
     prctl::set_pdeathsig(Signal::SIGKILL)
-        .map_err(|e| LaunchFault::node("cannot link the job to its shepherd")(e.into()))?;
+        .map_err(|e| LaunchFault::node("cannot set the parent-death signal")(e.into()))?;
     if getppid() != shepherd {
         process::leave(1);
     }

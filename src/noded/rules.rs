@@ -59,8 +59,8 @@ impl NodeRules {
             && let Some(closed) = filesystem::first_closed_ancestor(&attempts)
         {
             bail!(
-                "jobs of other users cannot reach their scripts in {}: they cannot enter {}; \
-                 run chmod a+x {}, or choose another directory with --state",
+                "jobs of other users cannot reach their scripts in {}: other users cannot enter \
+                 {}; run chmod a+x {}, or choose another directory with --state",
                 attempts.display(),
                 closed.display(),
                 closed.display()

@@ -97,7 +97,7 @@ impl Site {
         })?;
         if account.uid != uid {
             let why = format!(
-                "user {user} has uid {} on {}, not {uid}",
+                "user {user} has uid {} on {}, but submitted the job with uid {uid}",
                 account.uid, self.host
             );
             return Err(LaunchFault::Node(why));

@@ -46,7 +46,8 @@ impl StateFolder {
         }
         if let Some(kind) = filesystem::network(folder).with_context(|| describe(folder))? {
             bail!(
-                "{} is on a network file system ({kind}): choose one on a local disk with --state",
+                "{} is on a network file system ({kind}): choose a directory on a local disk \
+                 with --state",
                 describe(folder)
             );
         }
@@ -140,8 +141,8 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
         Err((_, nix::Error::EWOULDBLOCK)) => {
             let pid = fs::read_to_string(&path).unwrap_or_default();
             bail!(
-                "another noded (process {pid}) uses {}: stop it, or start this one with \
-                 another --state and --socket",
+                "another noded (process {pid}) uses {}: stop that noded, or start this \
+                 noded with another --state and --socket",
                 folder.display()
             )
         }

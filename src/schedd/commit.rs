@@ -175,7 +175,7 @@ impl Schedd {
         let past = match self.spool.job(id) {
             Ok(past) => past,
             Err(error) => {
-                tracing::error!("cannot read the end of job {id} now: {error}");
+                tracing::error!("cannot read how job {id} ended: {error}");
                 waiting
                     .into_iter()
                     .for_each(|token| self.clients.await_end(token, id));

@@ -445,7 +445,7 @@ impl Target {
         self.dial_at = Span(0);
         (is_other && self.link.is_some()).then(|| {
             let events =
-                self.lose_connection("the configuration has changed the nodes of this socket");
+                self.lose_connection("the configuration now allows other nodes at this socket");
             (self.dial_at, self.redial_delay) = (Span(0), REDIAL_DELAY);
             events
         })

@@ -134,8 +134,8 @@ fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
             && let Some(requester) = server.requester_of(name)
         {
             return Some(format!(
-                "{requester} requests `{name}`, which the file no longer defines with the same type: \
-                 delete {requester} first"
+                "{requester} requests resource `{name}`, which the file removes or gives another \
+                 type: delete {requester} first"
             ));
         }
     }

@@ -89,8 +89,8 @@ impl Caller {
         };
         tracing::warn!(
             "user {user} (uid {uid}) has no operator rights: `managers` and `operators` refer to \
-             an earlier account {user} (uid {bound}); to grant them to this account, set them \
-             again with qmgr"
+             an earlier account {user} (uid {bound}); to grant the rights to the new \
+             account, set these attributes again with qmgr"
         );
     }
 

@@ -79,9 +79,9 @@ pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Op
     let jobs = job_list_text(&ids, |job| job.full(&server.setup.name));
     let short = |identity: &str| identity.chars().take(8).collect::<String>();
     Some(format!(
-        "refused a noded with state directory {}: {jobs} may still run under the noded with state \
-         directory {}; start noded with that directory, or, if the host will not return, run \
-         pbsnodes --gone {node}",
+        "refused a noded whose state directory has identity {}: {jobs} may still be running under \
+         the noded whose state directory has identity {}; start noded with the latter directory, \
+         or, if the host will not return, run pbsnodes --gone {node}",
         short(directory),
         short(own)
     ))

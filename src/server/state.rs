@@ -232,8 +232,8 @@ impl ServerState {
         self.began = self.began.min(self.now);
         if let Some((since, ahead)) = self.clock.observe(reading) {
             tracing::warn!(
-                "the wall clock was stepped; the wall clock now differs from schedd's clock by \
-                 {} s",
+                "the wall clock was stepped and now differs by {} s from schedd's clock, which \
+                 ignores steps",
                 ahead / 1000
             );
             self.steps.push((since, ahead));

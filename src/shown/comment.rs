@@ -107,7 +107,8 @@ pub fn dependency(record: &JobRecord, server: &str) -> String {
             rival.full(server)
         ),
         _ => format!(
-            "Job held by dependency: on:{0}, until {0} jobs name it in a before dependency",
+            "Job held by dependency: on:{0}, until {0} more jobs name this job in a \
+             before dependency",
             bars.on
         ),
     }
@@ -267,7 +268,7 @@ mod tests {
         record.job.life.bars.on = 2;
         assert_eq!(
             shown(&record),
-            "Job held by dependency: on:2, until 2 jobs name it in a before dependency"
+            "Job held by dependency: on:2, until 2 more jobs name this job in a before dependency"
         );
         let edge = Edge {
             kind: DependencyKind::from_name("afterok").unwrap(),

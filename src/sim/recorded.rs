@@ -47,7 +47,7 @@ pub enum RecordingError {
         why: String,
     },
     /// An entry before the first `Begin`.
-    #[error("line {line}: the first line of the recording is missing")]
+    #[error("line {line}: the recording is incomplete: its first line is missing")]
     NoBeginning {
         /// The line number.
         line: usize,

@@ -98,7 +98,10 @@ fn users(means: &Users, unit: &str) -> String {
 /// The number of records, and the number that each rule changed or dropped.
 fn records(summary: &TraceSummary) -> String {
     let touched = [
-        (summary.fractions_cut, "with fractions cut off"),
+        (
+            summary.fractions_cut,
+            "with fractional numbers, cut to whole numbers",
+        ),
         (
             summary.processors_as_allocated,
             "with allocated instead of requested processors",

@@ -321,7 +321,7 @@ impl World {
         }
         let second = self.server.now.0 / 1000;
         Err(format!(
-            "the scheduler repeats cycles without end at second {second}"
+            "the scheduler repeats cycles endlessly at second {second}"
         ))
     }
 

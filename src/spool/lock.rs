@@ -21,9 +21,10 @@ pub enum LockError {
     Held(PathBuf),
     /// A schedd of another host used the spool last. It still runs, or did not exit normally.
     #[error(
-        "the spool {} is in use by schedd on host {host}. A spool serves one host: use another \
-         directory on this host, such as export LANAI_HOME={remedy}; if host {host} no longer \
-         exists, remove {}", folder.display(), record.display()
+        "the spool {} is in use by schedd on host {host}, or that schedd did not exit normally. \
+         A spool serves one host: use another directory on this host, such as \
+         export LANAI_HOME={remedy}; if host {host} no longer exists, remove {}",
+        folder.display(), record.display()
     )]
     OtherHost {
         /// The spool's directory.

@@ -55,7 +55,7 @@ pub enum SpoolError {
     },
     /// The schema is older; only schedd migrates spools.
     #[error(
-        "the schema of the spool is older ({version}, current {current}): start schedd once to \
+        "the spool has the older schema {version} (current: {current}): start schedd once to \
          upgrade the spool"
     )]
     Older {

@@ -31,15 +31,15 @@ pub enum FrameError {
     Closed,
     /// The peer has another protocol version.
     #[error(
-        "the other program uses protocol {theirs}, and this program uses protocol {VERSION}: restart \
-         the older program (schedd --stop) or reinstall"
+        "the other program uses protocol version {theirs}, and this program uses version {VERSION}: \
+         restart the older program (schedd --stop) or reinstall"
     )]
     Version {
         /// The protocol version in the frame of the peer.
         theirs: u16,
     },
     /// The received bytes are not a frame.
-    #[error("the other program does not use Lanai's protocol")]
+    #[error("the peer does not use Lanai's protocol")]
     Foreign,
     /// The payload has this number of bytes, more than [`LARGEST`].
     #[error("a message of {0} bytes is larger than the maximum of {LARGEST}")]

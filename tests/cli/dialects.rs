@@ -188,7 +188,7 @@ fn hold_jid_accepts_job_names_and_numbers() {
         done.err.starts_with("qsub: warning: ")
             && done
                 .err
-                .ends_with(" has no job named nosuch: the dependency is ignored\n"),
+                .ends_with(" has no unfinished job named nosuch: the dependency is ignored\n"),
         "{done:?}"
     );
     assert_eq!(sandbox.ended(done.out.trim_end())["Exit_status"], 0);

@@ -49,8 +49,8 @@ fn a_job_in_the_other_installation_is_reported_with_a_hint() {
     );
     add_shared_installation(&world);
     let hint = format!(
-        "this is the shared installation ({CONFIG}); job 1 is in the personal installation ({PERSONAL}): \
-         export LANAI_HOME={PERSONAL}\n"
+        "this is the shared installation ({CONFIG}); job 1 is in the personal installation ({PERSONAL}); \
+         to use that installation: export LANAI_HOME={PERSONAL}\n"
     );
     assert_eq!(
         fails(&world, "qstat 1"),
@@ -85,8 +85,8 @@ fn a_job_in_the_other_installation_is_reported_with_a_hint() {
         "1.cluster\n2.cluster\n"
     );
     let opposite = format!(
-        "qstat: this is the personal installation ({PERSONAL}); job 2 is in the shared installation ({CONFIG}): \
-         unset LANAI_HOME\n"
+        "qstat: this is the personal installation ({PERSONAL}); job 2 is in the shared installation ({CONFIG}); \
+         to use that installation: unset LANAI_HOME\n"
     );
     assert!(fails(&world, &format!("{personal}qstat 2")).ends_with(&opposite));
 }

@@ -311,7 +311,9 @@ fn tasks_run_on_the_requested_nodes_with_the_requested_options() {
         (code, lines),
         (
             0,
-            vec!["pbsdsh: the node file of this job has 3 lines: no line 9, counted from 0".into()]
+            vec![
+                "pbsdsh: no line 9 (counted from 0): the node file of this job has 3 lines".into()
+            ]
         )
     );
     let (code, lines) = cluster.run(&format!("pbsdsh -h n9 {place}\n"));

@@ -280,7 +280,8 @@ fn invalid_or_unsatisfiable_dependencies_are_refused_at_submission() {
     for (depend, why) in [
         (
             format!("before:{held}"),
-            "takes no more dependencies: submit it with -W depend=on:COUNT\n",
+            "accepts no further before dependencies: submit that job with -W depend=on:COUNT to \
+             allow COUNT of them\n",
         ),
         (format!("beforeok:{succeeded}"), "has finished\n"),
     ] {
@@ -316,7 +317,7 @@ fn on_counts_down_with_each_job_that_names_the_waiting_job() {
         &sandbox,
         &format!("before:{waiting},beforeok:{waiting},beforeany:{waiting}"),
         206,
-        "takes no more dependencies",
+        "accepts no further before dependencies",
     );
     let first = quick(
         &sandbox,

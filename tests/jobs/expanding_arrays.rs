@@ -60,7 +60,7 @@ fn an_array_expands_into_idle_resources_up_to_its_maximum() {
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     for part in [
         "already runs 2 subjobs, the limit of the array",
-        "Up to 5 run only on resources",
+        "It runs up to 5 if resources would otherwise be idle",
         "in use: 5",
     ] {
         assert!(why.contains(part), "{part}: {why}");

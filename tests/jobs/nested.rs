@@ -285,7 +285,7 @@ fn f17_an_impossible_nesting_is_refused_with_a_reason() {
         outside.code == 1
             && outside
                 .err
-                .contains("inside a job of Lanai: submit such a job"),
+                .contains("inside a job of Lanai; submit a job that runs it"),
         "{outside:?}"
     );
     let id = submit_nested(

@@ -325,7 +325,7 @@ fn a_job_can_release_its_nodes_and_its_node_file_is_updated() {
     assert!(
         sandbox
             .read("index")
-            .contains(": no line 1, counted from 0"),
+            .contains(": no line 1 (counted from 0): "),
         "{}",
         sandbox.read("index")
     );

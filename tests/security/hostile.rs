@@ -153,8 +153,8 @@ fn a_version_mismatch_is_reported_in_one_line() {
         "{done:?}"
     );
     for part in [
-        format!("uses protocol {}", VERSION + 7),
-        format!("this program {VERSION}"),
+        format!("uses protocol version {}", VERSION + 7),
+        format!("this program uses version {VERSION}"),
         "schedd --stop".into(),
     ] {
         assert!(done.err.contains(&part), "{part}: {done:?}");

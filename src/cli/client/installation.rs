@@ -34,7 +34,7 @@ pub fn hint(away: Option<&UnreachableServer>, unknown: Option<JobId>) -> Option<
     let (home, other) = this_and_other()?;
     has_job(&other, job).then(|| {
         format!(
-            "this is the {home}; job {job} is in the {other}: {}",
+            "this is the {home}; job {job} is in the {other}; to use that installation: {}",
             other.selection()
         )
     })

@@ -73,8 +73,8 @@ pub struct PbsRsubArgs {
     /// only)
     #[arg(long = "hosts")]
     pub whole: bool,
-    /// Reserve the nodes of the running job given as operand until its walltime ends, and move the
-    /// job into the reservation
+    /// Reserve the resources of the running job given as operand until its walltime ends, and move
+    /// the job into the reservation
     #[arg(long = "job")]
     pub of_job: bool,
     /// Hosts for --hosts, or the job for --job

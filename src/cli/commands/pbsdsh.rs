@@ -162,8 +162,8 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
                 // As in PBS, the exit status is 0; the message is an addition.
                 let noun = if count == 1 { "line" } else { "lines" };
                 eprintln!(
-                    "pbsdsh: the node file of this job has {count} {noun}: no line {index}, \
-                     counted from 0"
+                    "pbsdsh: no line {index} (counted from 0): the node file of this job has \
+                     {count} {noun}"
                 );
                 return Ok(Vec::new());
             }

@@ -154,7 +154,7 @@ impl PriorityView<'_> {
             );
         }
         if !own.precedence.is_empty() {
-            let _ = writeln!(out, "  First:       {}", own.precedence);
+            let _ = writeln!(out, "  Tier:        {}", own.precedence);
         }
         let _ = writeln!(out, "  Score:       {}", short(own.priority.score));
         let above = self.neighbour_text(own, above.as_ref(), true);
@@ -301,7 +301,7 @@ fn sentence(difference: &OrderDifference, precedes: bool) -> String {
         }
         OrderDifference::Tier(own, other) => {
             let [own, other] = [own, other].map(|precedence| precedence_text(precedence));
-            format!("{other}, this job {own}")
+            format!("tier: {other}; this job: {own}")
         }
         OrderDifference::SystemPriority(own, other) => {
             let [own, other] = [own, other].map(|number| number.map_or("none".to_string(), short));
@@ -328,7 +328,7 @@ fn sentence(difference: &OrderDifference, precedes: bool) -> String {
 /// The precedence that is compared before the score, or a text if the job has none.
 fn precedence_text(precedence: &str) -> &str {
     if precedence.is_empty() {
-        "no precedence before the score"
+        "none"
     } else {
         precedence
     }

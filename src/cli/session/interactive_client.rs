@@ -128,7 +128,10 @@ impl InteractiveClient<'_> {
     fn send(&mut self, input: &TerminalInput) -> Result<(), Failure> {
         match self.link.send(input) {
             Ok(()) | Err(FrameError::Io(_)) => Ok(()),
-            Err(error) => Err(Failure::new(183, format!("the job's node: {error}"))),
+            Err(error) => Err(Failure::new(
+                183,
+                format!("cannot send to the job's node: {error}"),
+            )),
         }
     }
 
@@ -137,7 +140,12 @@ impl InteractiveClient<'_> {
         let outputs = match self.link.receive::<TerminalOutput>() {
             Ok(outputs) => outputs,
             Err(FrameError::Closed | FrameError::Io(_)) => return Ok(Some(SessionEnd::Lost)),
-            Err(error) => return Err(Failure::new(183, format!("the job's node: {error}"))),
+            Err(error) => {
+                return Err(Failure::new(
+                    183,
+                    format!("cannot read from the job's node: {error}"),
+                ));
+            }
         };
         let mut screen = stdout().lock();
         for output in outputs {

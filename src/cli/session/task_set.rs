@@ -242,7 +242,7 @@ impl TaskSet {
         let server = peer::of(&stream)?.uid();
         if server != 0 && server != nix::unistd::geteuid().as_raw() {
             return Err(io::Error::other(format!(
-                "the server of this socket runs with uid {server}, which is neither root nor you"
+                "the server at the socket has uid {server}, which is neither root's nor yours"
             )));
         }
         FrameSocket::new(stream)

@@ -351,7 +351,7 @@ fn wait_reason(record: &JobRecord, server: &ServerFacts) -> String {
     let planned = promise.map(|promise| server.clock.wall(promise.at));
     match planned.and_then(|start| timestamp::start_column(start, wall())) {
         Some(start) => format!(
-            "{}; starts by {start}",
+            "{}; planned start: {start}",
             comment.trim_start_matches("Not Running: ")
         ),
         None => comment.into_owned(),

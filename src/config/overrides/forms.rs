@@ -378,7 +378,7 @@ fn set_total(config: &mut Config, key: &AttributeKey, text: Option<&str>) -> Res
     let definition = definition(config, key)?;
     if definition.host_level || !definition.consumable {
         return Err(Refusal::unsupported(&format!(
-            "{key}: only resources with the flag q have a total on the server"
+            "{key}: only system-wide consumable resources (flag q) have a total on the server"
         )));
     }
     let total = parse_value(config, key, text)?

@@ -82,7 +82,10 @@ pub static ACCOUNT: Table<Account> = Table::new(
             "The account's shares; with \"parent\", members compete with the account's siblings.",
         ),
         &key("target", Optional(TARGET), |a| &mut a.target)
-            .text("The target for method = \"target\": percent of all usage, such as \"25+\".")
+            .text(
+                "With [fairshare] method = \"target\", the target: percent of all usage, such as \
+                 \"25+\".",
+            )
             .default("the part that the account's shares give it")
             .example("\"25+\""),
         &key("users", Optional(USERS), |a| &mut a.users)
@@ -109,37 +112,37 @@ pub static ACCOUNT: Table<Account> = Table::new(
         .default("\"fair_share\"")
         .example("\"fair_share\""),
         &key("fifo_sort", FIFO_SORT, |a| &mut a.pool.fifo_sort)
-            .text("The sort keys of mode = \"fifo\".")
+            .text("With mode = \"fifo\", the keys by which jobs and arrays are sorted.")
             .default("[\"start_time\"]")
             .example("[\"weight\", \"start_time\"]"),
         &key("tolerance", Optional(FROM_0_TO_1), |a| {
             &mut a.pool.starvation.tolerance
         })
-        .text("Overrides tolerance of [preemption.starvation] in the account's subtree.")
+        .text("Overrides [preemption.starvation] tolerance in the account's subtree.")
         .default(INHERITED)
         .example("0.8"),
         &key("starvation_timeout", Optional(TIME), |a| {
             &mut a.pool.starvation.timeout
         })
-        .text("Overrides timeout of [preemption.starvation] in the account's subtree.")
+        .text("Overrides [preemption.starvation] timeout in the account's subtree.")
         .default(INHERITED)
         .example("\"30s\""),
         &key("aggressive_starvation_timeout", Optional(TIME), |a| {
             &mut a.pool.starvation.aggressive_timeout
         })
-        .text("Overrides aggressive_timeout of [preemption.starvation] in the account's subtree.")
+        .text("Overrides [preemption.starvation] aggressive_timeout in the account's subtree.")
         .default(INHERITED)
         .example("\"2m\""),
         &key("enable_aggressive_starvation", Optional(BOOLEAN), |a| {
             &mut a.pool.starvation.enable_aggressive
         })
-        .text("Overrides enable_aggressive of [preemption.starvation] in the account's subtree.")
+        .text("Overrides [preemption.starvation] enable_aggressive in the account's subtree.")
         .default(INHERITED)
         .example("false"),
         &key("allow_aggressive_preemption", Optional(BOOLEAN), |a| {
             &mut a.pool.starvation.allow_aggressive
         })
-        .text("Overrides allow_aggressive of [preemption.starvation] in the account's subtree.")
+        .text("Overrides [preemption.starvation] allow_aggressive in the account's subtree.")
         .default(INHERITED)
         .example("true"),
         &key(
@@ -147,19 +150,21 @@ pub static ACCOUNT: Table<Account> = Table::new(
             Optional(THRESHOLD),
             |a| &mut a.pool.starvation.aggressive_threshold,
         )
-        .text("Overrides aggressive_threshold of [preemption.starvation] in the account's subtree.")
+        .text("Overrides [preemption.starvation] aggressive_threshold in the account's subtree.")
         .default(INHERITED)
         .example("0.2"),
         &key("preemption_threshold", Optional(THRESHOLD), |a| {
             &mut a.pool.starvation.preemption_threshold
         })
-        .text("Overrides preemption_threshold of [preemption.starvation] in the account's subtree.")
+        .text("Overrides [preemption.starvation] preemption_threshold in the account's subtree.")
         .default(INHERITED)
         .example("1.0"),
         &key("non_preemptible_threshold", AmountTable, |a| {
             &mut a.pool.non_preemptible_threshold
         })
-        .text("Overrides non_preemptible_threshold of [preemption.starvation] in this subtree.")
+        .text(
+            "Overrides [preemption.starvation] non_preemptible_threshold in the account's subtree.",
+        )
         .default(INHERITED)
         .example("{ ncpus = 4 }"),
     ],

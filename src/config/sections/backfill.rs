@@ -79,7 +79,7 @@ pub static BACKFILL: Table<Config> = Table::new(
         .default("none")
         .example("\"5m\""),
         &key("groups", GROUPS, |c| &mut c.policy.backfill.groups)
-            .text("The separate depths for jobs of some qualities of service.")
+            .text("Separate values of the key depth for jobs of some qualities of service.")
             .default("none")
             .example("[{ qos = [\"high\"], depth = 1 }]"),
     ],

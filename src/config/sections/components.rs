@@ -68,7 +68,7 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &Nested::new(
             "target",
             &TARGETS,
-            "The table for the nearness to the service targets of the quality of service.",
+            "The table for how near a job is to the service targets of its quality of service.",
         ),
         &Nested::new("usage", &USAGE, "The table for the usage of running jobs."),
     ],
@@ -142,7 +142,8 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
             &mut c.policy.precedence.components.priorities.queue
         })
         .text(
-            "The priorities of queues; without an entry and \"*\", the [[queue]] priority counts.",
+            "The priorities of queues; \"*\" for all other queues. Without \"*\", these have the \
+             priority of [[queue]].",
         )
         .example("{ express = 2880 }"),
     ],
@@ -164,17 +165,21 @@ static FAIR_SHARE: Table<Config> = Table::new(
         &key("user", WEIGHT, |c| {
             component_part(c, ComponentKind::FairShare, "user")
         })
-        .text("The weight of how far the user's usage is below the target; negative if above it."),
+        .text(
+            "The weight of how far the user's usage is below the target; usage above the target \
+             lowers the priority.",
+        ),
         &key("account", WEIGHT, |c| {
             component_part(c, ComponentKind::FairShare, "account")
         })
-        .text("The weight of how far the account's usage is below its target; negative if above."),
+        .text(
+            "The weight of how far the account's usage is below the target; usage above the target \
+             lowers the priority.",
+        ),
         &key("users", USERS, |c| {
             &mut c.policy.precedence.components.users
         })
-        .text(
-            "The targets of users, written as the target of an account; \"*\" for all other users.",
-        )
+        .text("The targets of users, in the form of [[account]] target; \"*\" for all other users.")
         .example("{ john = 50, \"*\" = \"25-\" }"),
     ],
 );
@@ -219,7 +224,10 @@ static RESOURCE: Table<Config> = Table::new(
         &key("processor_equivalents", WEIGHT, |c| {
             component_part(c, ComponentKind::Resource, "processor_equivalents")
         })
-        .text("The weight of the largest requested part of any resource, times all processors."),
+        .text(
+            "The weight of the processor equivalents: all processors times the largest part of a \
+             resource that the job requests.",
+        ),
         &key("walltime", WEIGHT, |c| {
             component_part(c, ComponentKind::Resource, "walltime")
         })
@@ -272,11 +280,11 @@ static TARGETS: Table<Config> = Table::new(
         &key("queue_time", WEIGHT, |c| {
             component_part(c, ComponentKind::Target, "queue_time")
         })
-        .text("The weight of the nearness to the target queue time: 1 / (minutes left)^2."),
+        .text("The weight of 1 / m^2, where m is the minutes left until the target queue time."),
         &key("xfactor", WEIGHT, |c| {
             component_part(c, ComponentKind::Target, "xfactor")
         })
-        .text("The weight of the nearness to the target expansion factor: 1 / (difference)^2."),
+        .text("The weight of 1 / d^2, where d is the difference to the target expansion factor."),
         &key("qos", GOALS, |c| &mut c.policy.precedence.components.goals)
             .text("The service targets of each quality of service."),
     ],

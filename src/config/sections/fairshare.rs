@@ -19,7 +19,10 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
         &key("subject", OneOf(UsageSubject::ALL), |c| {
             &mut c.policy.fair_share.subject
         })
-        .text("Which usage counts: of the job's user, account, user in the account, or pool."),
+        .text(
+            "Which usage counts for a job: that of its user, its account, its user in its account, \
+             or its pool.",
+        ),
         &key("ties", OneOf(TieRule::ALL), |c| {
             &mut c.policy.fair_share.tie_rule
         })

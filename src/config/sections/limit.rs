@@ -93,7 +93,8 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             .example("{ jobs = 8, ncpus = 128 }"),
         &key("running_soft", QUANTITIES, |l| &mut l.running_soft)
             .text(
-                "The amounts above which jobs are considered only after all jobs within soft limits.",
+                "The amounts above which jobs are considered only after all jobs within their soft \
+                 limits.",
             )
             .default("no limit")
             .example("{ jobs = 2 }"),

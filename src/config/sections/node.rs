@@ -66,7 +66,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
             .default("the noded of this host")
             .example("\"/run/lanai/hut.sock\""),
         &key("gpus", Optional(GPU_NUMBERS), |n| &mut n.gpus)
-            .text("The numbers of the GPUs for jobs, in the order of allocation.")
+            .text("The GPUs for jobs, by number, in the order of allocation.")
             .default("all that noded finds, the lowest first")
             .example("[2, 3, 0, 1]"),
         &Key::<NodeConfig, _>::computed(
@@ -75,7 +75,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
             |n| Some(n.exclude_gpus.clone()).filter(|numbers| !numbers.is_empty()),
             |n, numbers| n.exclude_gpus = numbers,
         )
-        .text("The numbers of GPUs that are never allocated.")
+        .text("The GPUs, by number, that are never allocated.")
         .default("none")
         .example("[0]"),
         &key("sharing", OneOf(NodeSharing::ALL), |n| &mut n.terms.sharing)

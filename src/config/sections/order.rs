@@ -48,11 +48,11 @@ pub static ORDER: Table<Config> = Table::new(
         .default("none")
         .example("0"),
         &key("accrual", OneOf(Accrual::ALL), |c| &mut c.policy.accrual)
-            .text("Which waiting time counts as eligible time, which qstat -f shows."),
+            .text("Which waiting time counts as eligible time (shown by qstat -f)."),
         &key("update_period", time("a time, such as \"60s\""), |c| {
             &mut c.policy.precedence.update_period
         })
-        .text("How long computed priorities are kept, 0 for one cycle; longer for very many jobs."),
+        .text("How long computed priorities are kept, but at least 1 s per 100,000 waiting jobs."),
         &key("lexicographic", BOOLEAN, |c| {
             &mut c.policy.precedence.lexicographic
         })
@@ -66,7 +66,10 @@ pub static ORDER: Table<Config> = Table::new(
             Optional(above_zero("a time above 0, such as \"24h\"")),
             |c| &mut c.policy.precedence.tiers.max_starve,
         )
-        .text("Jobs with more eligible time than this, which must be above 0, precede all other jobs.")
+        .text(
+            "The eligible time, above 0, beyond which a job precedes all jobs that have not \
+             reached it.",
+        )
         .default("none")
         .example("\"24h\""),
         &Nested::new(

@@ -95,7 +95,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("interruption", time("a time, such as \"10s\""), |c| {
             &mut c.policy.preemption.interruption
         })
-        .text("The time to end for a preempted job that requested a signal (qsub -W interrupt=)."),
+        .text("How long a preempted job may take to end after its signal (qsub -W interrupt=)."),
         &key("exempt", time("a time, such as \"60s\""), |c| {
             &mut c.policy.preemption.exempt
         })

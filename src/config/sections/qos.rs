@@ -115,7 +115,7 @@ pub static QOS: Table<Quality> = Table::new(
             .default("none")
             .example("{ queues = [\"night\"] }"),
         &key("charge", CHARGE, |q| &mut q.charge).text(
-            "The factor by which usage is charged to job owners: a number, true (1) or false (0).",
+            "The factor applied to usage charged to job owners: a number, true (1) or false (0).",
         ),
     ],
 );

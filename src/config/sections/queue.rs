@@ -123,7 +123,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .default("none")
         .example("1"),
         &key("charge", CHARGE, |q| &mut q.queue.charge).text(
-            "The factor by which usage is charged to job owners: a number, true (1) or false (0).",
+            "The factor applied to usage charged to job owners: a number, true (1) or false (0).",
         ),
         &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
             .text(

@@ -199,8 +199,8 @@ fn finish(row: &mut ReservationRow, section: &Section, _: &Resources) -> Result<
         }
         (None, None, _) => check_period(row, section),
         _ => {
-            let text =
-                "[[reservation]] is single, with `from` and `to`, or recurring, with `period`";
+            let text = "[[reservation]] must have both `from` and `to` (single), or neither \
+                        (recurring, with `period`)";
             Err(section.section_error(text.to_string()))
         }
     }

@@ -110,7 +110,7 @@ impl DialectReader {
                 self.slots.memory = self.slots.memory.max(Some(memory));
             }
             _ if UNLIMITED.contains(&name) => self.notes.push(format!(
-                "warning: {name} has no effect: Lanai has no such limit"
+                "warning: {name} has no effect: Lanai does not support this limit"
             )),
             _ => return Some(false),
         }

@@ -68,7 +68,7 @@ impl PreemptAction {
             PreemptAction::Checkpoint => "checkpointed and requeued",
             PreemptAction::Requeue => "requeued",
             PreemptAction::Delete => "deleted",
-            PreemptAction::Finish => "to release its resources at its end",
+            PreemptAction::Finish => "to run to its end and then release its resources",
         }
     }
 
@@ -173,15 +173,15 @@ pub fn job_list_text(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
 impl fmt::Display for PreemptCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            PreemptCause::Rank => "it ranks higher by cluster and priority",
-            PreemptCause::Quality => "its quality of service preempts",
-            PreemptCause::Level => "its preemption level is higher",
-            PreemptCause::Starvation => "it has been below its fair share for too long",
+            PreemptCause::Rank => "that job ranks higher by cluster and priority",
+            PreemptCause::Quality => "the quality of service of that job lets it preempt this job",
+            PreemptCause::Level => "that job has a higher preemption level",
+            PreemptCause::Starvation => "that job has been below its fair share for too long",
             PreemptCause::AggressiveStarvation => {
-                "it has been below its fair share for so long that it also preempts jobs within \
-                 others' fair shares"
+                "that job has been below its fair share for so long that it also preempts jobs \
+                 within the fair shares of others"
             }
-            PreemptCause::Promise => "its planned start needs these resources",
+            PreemptCause::Promise => "the planned start of that job needs these resources",
             PreemptCause::Overcommit => "the node has fewer resources than its jobs use",
             PreemptCause::Limit => "a limit is below the current usage",
         })
@@ -230,7 +230,7 @@ mod tests {
                 PreemptCause::Level,
                 PreemptAction::Suspend
             ),
-            "suspended for job 7.head (its preemption level is higher)"
+            "suspended for job 7.head (that job has a higher preemption level)"
         );
         assert_eq!(
             told(None, PreemptCause::Overcommit, PreemptAction::Requeue),

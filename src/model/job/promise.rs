@@ -55,7 +55,7 @@ impl SlipCause {
             SlipCause::NodeLost { node } => format!("node {node} accepts no jobs"),
             SlipCause::Overdue { job } => format!("job {} exceeds its walltime", id(*job)),
             SlipCause::Window { id } => format!("reservation {id} holds the resources"),
-            SlipCause::Overtaken { by } => format!("job {} is now ahead of it", id(*by)),
+            SlipCause::Overtaken { by } => format!("job {} is now ahead of this job", id(*by)),
             SlipCause::Changed => "jobs, nodes or the policy changed".to_string(),
         }
     }

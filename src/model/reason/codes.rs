@@ -122,7 +122,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Priority,
         "under_threshold",
-        "the priority of the job is not above formula_threshold of [order]",
+        "the priority of the job is not above [order] formula_threshold",
     ),
     code(
         CycleStage::Throttle,
@@ -222,17 +222,17 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Allocate,
         "fragmented",
-        "enough is free in total, but not in chunks of the requested size",
+        "enough resources are free in total, but not in chunks of the requested size",
     ),
     code(
         CycleStage::Allocate,
         "contiguity",
-        "enough is free, but not on contiguous nodes",
+        "enough nodes are free, but they are not contiguous",
     ),
     code(
         CycleStage::Allocate,
         "nodeset",
-        "enough is free, but not within one node set",
+        "enough nodes are free, but not within one node set",
     ),
     code(
         CycleStage::Allocate,
@@ -259,12 +259,12 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Backfill,
         "no_walltime",
-        "the job has no walltime and could delay the planned starts of others",
+        "the job has no walltime and could delay the planned starts of other jobs",
     ),
     code(
         CycleStage::Backfill,
         "chunking",
-        "freed resources are kept for wider jobs for a while (chunk_size of [backfill])",
+        "freed resources are kept for a while for jobs of [backfill] chunk_size processors or more",
     ),
     code(
         CycleStage::Preempt,
@@ -279,7 +279,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Preempt,
         "protected_victims",
-        "the owners of all jobs that the job could preempt exempted them from preemption",
+        "the job could preempt only jobs that their owners have exempted from preemption",
     ),
     code(
         CycleStage::Preempt,

@@ -103,7 +103,7 @@ impl Daemon {
             .adopt(&mut daemon.poller)
             .with_context(|| format!("state directory {}", state_folder.display()))?;
         info!(
-            "nodes presented: {}; listening at {}",
+            "nodes offered to schedd: {}; listening at {}",
             daemon.nodes.len(),
             path.display()
         );

@@ -171,7 +171,10 @@ impl Daemon {
     fn greet(&mut self, number: u64, epoch: u64) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });
-            let why = format!("schedd has epoch {epoch}, lower than {}", self.epoch);
+            let why = format!(
+                "schedd has epoch {epoch}, lower than the highest known epoch {}",
+                self.epoch
+            );
             return self.close(number, &FrameError::Io(std::io::Error::other(why)));
         }
         if epoch > self.epoch {

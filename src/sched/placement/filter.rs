@@ -165,7 +165,7 @@ pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(
             if filter.failed_hosts.contains(&node.host) {
                 return Some((
                     Mismatch::FailedStart,
-                    format!("the last start failed on {}", node.name),
+                    format!("the job's last start failed on {}", node.name),
                 ));
             }
             let may_change =

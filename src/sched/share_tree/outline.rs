@@ -74,7 +74,7 @@ impl Outline<'_> {
             .iter()
             .any(|account| account.name == ROOT_NAME)
         {
-            self.line("  users at the level of the accounts", ROOT_NAME);
+            self.line("  users directly below the root", ROOT_NAME);
         }
     }
 

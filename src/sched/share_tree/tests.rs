@@ -507,7 +507,7 @@ fn the_outline_shows_the_configured_tree() {
                       art: shares 60, 59.41% of the cluster: any user\n  \
                       physics: shares 40, 39.60% of the cluster: any user\n    \
                         crystals: shares 30, 39.60% of the cluster, target 25+: ann 1, bob 2\n  \
-                      users at the level of the accounts: eve 1\n";
+                      users directly below the root: eve 1\n";
     assert_eq!(outline(&policy), expected);
     let policy = FairShare {
         accounts: accounts(&["art:60"]),

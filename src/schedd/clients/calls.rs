@@ -40,7 +40,7 @@ impl Calls {
         order: &ScheddOrder,
     ) -> Result<(), FrameError> {
         if self.calls.len() >= MAX_CALLS {
-            let why = "too many terminals are being connected; try again in a moment";
+            let why = "too many clients are connecting to terminals of jobs; try again in a moment";
             return Err(io::Error::other(why).into());
         }
         let mut link = FrameSocket::new(socket::connect_nonblocking(noded)?)?;

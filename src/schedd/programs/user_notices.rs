@@ -123,7 +123,7 @@ impl UserNotices {
             let is_lost = now >= running.until || !nodes.is_admitted(running.noded);
             if is_lost {
                 tracing::warn!(
-                    "the node did not report the end of {} of user {user}",
+                    "the node did not report the end of the notification program {} of user {user}",
                     running.program
                 );
             }

@@ -23,7 +23,7 @@ impl RequestContext<'_> {
             let jobs = self.jobs_named(owner, &name);
             if jobs.is_empty() {
                 draft.notes.push(format!(
-                    "warning: {} has no job named {name}: the dependency is ignored",
+                    "warning: {} has no unfinished job named {name}: the dependency is ignored",
                     owner.user
                 ));
             }

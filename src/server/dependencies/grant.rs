@@ -134,9 +134,10 @@ impl DependencyRequest<'_> {
             JobState::Finished => refuse("has finished"),
             JobState::Running | JobState::Suspended => refuse("is already running"),
             _ if other.has_begun() => refuse("has started"),
-            _ if *room == 0 => {
-                refuse("takes no more dependencies: submit it with -W depend=on:COUNT")
-            }
+            _ if *room == 0 => refuse(
+                "accepts no further before dependencies: submit that job with \
+                 -W depend=on:COUNT to allow COUNT of them",
+            ),
             _ => {
                 *room -= 1;
                 Ok(())

@@ -34,7 +34,7 @@ impl RequestContext<'_> {
         }
         if !self.server.is_settled(startup::LONGEST) {
             let why = format!(
-                "schedd has just started, and node {name} may still connect: retry in a few \
+                "schedd has just started, and node {name} can still connect: retry in a few \
                  seconds"
             );
             return Err(Refusal::not_gone(&why));

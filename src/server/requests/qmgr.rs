@@ -441,7 +441,8 @@ fn uncounted(command: &QmgrCommand) -> Option<String> {
     if !is_to_count || value(command, "type") != "float" {
         return None;
     }
-    let text = "is compared but not counted: only types long and size are counted";
+    let text = "resource is not counted: only resources of types long and size are counted; \
+                others are only compared with each request";
     Some(format!("{name}: a float {text}"))
 }
 

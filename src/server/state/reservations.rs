@@ -285,7 +285,7 @@ fn event_text(event: &Happened) -> String {
         Happened::Ended => "ends".to_string(),
         Happened::Lost(nodes) if nodes.is_empty() => "has all nodes again".to_string(),
         Happened::Lost(nodes) => format!("lacks nodes: {}", nodes.join(", ")),
-        Happened::DeleteWanted(by) => format!("is to be deleted, as {by} requested"),
+        Happened::DeleteWanted(by) => format!("will be deleted at request of {by}"),
         Happened::Emptied => "is over and has no jobs, and is removed".to_string(),
     }
 }

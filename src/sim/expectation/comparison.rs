@@ -82,7 +82,9 @@ impl ScenarioState<'_> {
             Assertion::Starts(all) => equal("starts", moments(all), moments(&self.starts(id))),
             Assertion::End(end) => equal("end", seconds(*end), self.end(id)),
             Assertion::Nodes(nodes) => equal("nodes", nodes.join(" "), self.nodes(id).join(" ")),
-            Assertion::Chunks(chunks) => equal("chunks by node", counted(chunks), self.chunks(id)),
+            Assertion::Chunks(chunks) => {
+                equal("chunks on each node", counted(chunks), self.chunks(id))
+            }
             Assertion::State(state) => equal("state", state.letter().to_string(), self.state(id)),
             Assertion::Stage(stage) => equal("stage", stage.name().to_string(), self.stage(id)),
             Assertion::Reason(code) => equal("reason", code.clone(), or_none(self.why(id))),

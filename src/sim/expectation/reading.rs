@@ -50,7 +50,8 @@ const ASSERTION_KEYS: &[AssertionKey] = &[
     assertion_key(
         "nodes",
         Subject::Job,
-        "the node of each chunk, such as [\"n1\", \"n1\"], or chunks by node, such as { n1 = 2 }",
+        "the node of each chunk, such as [\"n1\", \"n1\"], or the number of chunks on each \
+         node, such as { n1 = 2 }",
         nodes,
     ),
     assertion_key(
@@ -201,7 +202,7 @@ const ASSERTION_KEYS: &[AssertionKey] = &[
     assertion_key(
         "in_use",
         Subject::Moment,
-        "use and total by resource, such as { nuke = \"20/50\" }",
+        "the used and total amount of resources, such as { nuke = \"20/50\" }",
         |v| Some(Assertion::InUse(by_name(v, values::nonempty_text)?)),
     ),
 ];

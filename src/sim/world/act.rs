@@ -253,7 +253,7 @@ impl World {
 
     fn waiting_class(&self, job: JobId) -> Result<ClassId, String> {
         let class = self.server.cluster().class_of(job);
-        class.ok_or_else(|| format!("job {job} is not waiting for a start"))
+        class.ok_or_else(|| format!("job {job} is not waiting to be started"))
     }
 }
 

@@ -109,7 +109,7 @@ fn invalid_hook_commands_are_refused_with_a_message() {
         python.code == 1
             && python
                 .err
-                .contains("programs in any language that read and write JSON"),
+                .contains("programs, in any language, that read and write JSON"),
         "{python:?}"
     );
     assert_eq!(

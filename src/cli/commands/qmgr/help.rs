@@ -45,7 +45,7 @@ const TOPICS: &[(&str, &str)] = &[
     (
         "set",
         "set object [name[,name...]] attribute[.resource] OP value[,...]\n\
-        For each object, all attributes are set or none.\n",
+        For each object, either all attributes are set, or none.\n",
     ),
     (
         "unset",
@@ -59,7 +59,7 @@ const TOPICS: &[(&str, &str)] = &[
     (
         "print",
         "print object [name[,name...]] [attribute[,...]]\n\
-        print server prints resources, queues and the server.\n",
+        The command print server prints the resources, the queues and the server.\n",
     ),
     (
         "import",
@@ -75,7 +75,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("history", "Shows the commands given so far.\n"),
     (
         "attributes",
-        "See qmgr(8); list shows the attributes that are set.\n",
+        "See qmgr(8); the command list shows the attributes that are set.\n",
     ),
     (
         "operators",

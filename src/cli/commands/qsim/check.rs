@@ -196,7 +196,7 @@ fn replay_recording(file: &Path) -> Result<u8, Failure> {
     } = replayed.map_err(|fault| Failure::new(USAGE, format!("{}: {fault}", file.display())))?;
     let plural = if cycles == 1 { "cycle" } else { "cycles" };
     let cut = if is_cut {
-        "; the recording stopped at its maximum size (record_size)"
+        "; the recording stopped at its maximum size ([cycle] record_size)"
     } else {
         ""
     };
@@ -204,7 +204,8 @@ fn replay_recording(file: &Path) -> Result<u8, Failure> {
         None => exit::print(format!("{cycles} {plural}, identical{cut}\n")).map(|()| 0),
         Some(found) => {
             let (line, recorded, made) = (found.line, shown(&found.recorded), shown(&found.made));
-            let head = format!("{cycles} {plural} identical, then line {line} differs");
+            let head =
+                format!("{cycles} {plural} identical, then line {line} of the recording differs");
             exit::print(format!(
                 "{head}\n  recorded\n{recorded}  decided now\n{made}"
             ))

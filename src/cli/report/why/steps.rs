@@ -206,7 +206,7 @@ impl JobView<'_> {
             Some(cluster) => {
                 format!(
                     "on nodes of cluster {cluster}, ahead of jobs of all other clusters; by \
-                     priority {place}"
+                     priority: {place}"
                 )
             }
             None => place,

@@ -446,7 +446,7 @@ fn a_job_that_needs_a_change_shows_no_jobs_ahead() {
     };
     let text_of_job = text(&found(queued(1, "a", "ncpus=8"), Some(ahead)));
     assert!(
-        text_of_job.contains("does not start without a change")
+        text_of_job.contains("does not start unless a user or an administrator changes something")
             && text_of_job.contains("  Starts if:  ")
             && !text_of_job.contains("Ahead:"),
         "{text_of_job}"

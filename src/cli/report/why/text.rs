@@ -288,7 +288,7 @@ impl JobView<'_> {
             if let Event::Slipped { from, to, cause } = event {
                 let (at, from, to) = (self.moment(*at), self.moment(*from), self.moment(*to));
                 let cause = cause.describe(|job| self.id(job));
-                let _ = writeln!(out, "  Delayed:    at {at} from {from} to {to}: {cause}");
+                let _ = writeln!(out, "  Delayed:    at {at}, from {from} to {to}: {cause}");
             }
         }
     }
@@ -326,7 +326,9 @@ impl JobView<'_> {
                 };
                 format!("starts {start} on {}, {end}", nodes(names))
             }
-            Prospect::Waits(_) => "does not start without a change".to_string(),
+            Prospect::Waits(_) => {
+                "does not start unless a user or an administrator changes something".to_string()
+            }
             Prospect::Beyond => {
                 let until = self.moment(horizon.until);
                 format!(

@@ -136,7 +136,7 @@ fn limits_without_effect_give_a_warning() {
         (settings, notes),
         (
             vec![],
-            vec!["warning: h_stack has no effect: Lanai has no such limit".to_string()]
+            vec!["warning: h_stack has no effect: Lanai does not support this limit".to_string()]
         )
     );
 }

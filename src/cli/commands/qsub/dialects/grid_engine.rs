@@ -329,7 +329,7 @@ fn hold_each(
     line.words
         .extend([OsString::from("-W"), joined("hold_jid=", &words[1])]);
     line.remarks
-        .push("warning: -hold_jid_ad: all tasks wait for the whole other array".into());
+        .push("warning: -hold_jid_ad: each task waits for all tasks of the other array".into());
     Ok(1)
 }
 
