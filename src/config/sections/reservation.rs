@@ -421,7 +421,7 @@ mod tests {
         assert!(reservation("nodes = [\"n\"]\nflags = [\"x\"]").contains("unknown flag `x`"));
         assert!(
             reservation("nodes = [\"n\"]\nfrom = \"2026-01-01 10:00\"")
-                .contains("with `from` and `to`")
+                .contains("must have both `from` and `to`")
         );
         assert!(reservation("nodes = [\"n\"]\nname2 = 1").contains("unknown key `name2`"));
         assert!(refused("[[reservation]]\nname = \"R12\"\nnodes = [\"n\"]").contains("`name`"));
