@@ -10,9 +10,8 @@
 //! 2. A cancel creates a tombstone, a file that marks the attempt as cancelled, even if noded has
 //!    not seen the attempt. So a cancelled attempt never starts ([`attempts`]).
 //! 3. noded refuses to start or cancel an unknown attempt below the highest known attempt of the
-//! job, and
-//!    refuses a schedd with an epoch below the highest known epoch ([`attempts`], [`daemon`]). The
-//!    epoch is a number that grows with each start of schedd.
+//!    job. It also refuses a schedd with an epoch below the highest known epoch. The epoch is a
+//!    number that grows with each start of schedd ([`attempts`], [`daemon`]).
 //! 4. noded removes the records of an attempt only after schedd has confirmed that the outcome is
 //!    stored. So no outcome is lost ([`attempts`]).
 

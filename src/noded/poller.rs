@@ -276,7 +276,7 @@ mod tests {
         );
         // A process that another test is starting may hold the descriptor until its exec.
         let is_closed = |_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            poller.wait(10);
             far.write_all(b"z").is_err()
         };
         assert!((0..1_000).any(is_closed), "the other end is open");
