@@ -150,11 +150,7 @@ impl fmt::Display for Home {
         } else if self.is_personal() {
             write!(f, "personal installation ({})", self.state.display())
         } else {
-            write!(
-                f,
-                "installation selected by {VARIABLE} ({})",
-                self.state.display()
-            )
+            write!(f, "installation at {VARIABLE} ({})", self.state.display())
         }
     }
 }
