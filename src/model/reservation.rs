@@ -66,7 +66,7 @@ pub struct ReservationTerms {
     pub rule: Option<Repetition>,
     /// Attributes stored and displayed only, by PBS name: `Mail_Points`, `Mail_Users`.
     pub other: BTreeMap<String, String>,
-    /// Environment variables displayed as `Variable_List`.
+    /// Variables displayed as `Variable_List`, such as `PBS_O_HOST`.
     pub variables: Vec<(String, String)>,
     /// Running job whose resources the reservation took over (`pbs_rsub --job`).
     pub job: Option<JobId>,

@@ -45,7 +45,8 @@ pub fn of_stopped(setup: &Setup, job: &Job, now: Time) -> Option<Charge> {
     charged(setup, job).map(|factor| Charge::of(job, run, factor).until(now))
 }
 
-/// The charge for the shares that a running job releases now.
+/// The charge for the shares that a job with an open attempt releases now. If the job is suspended,
+/// the charge ends at the suspension.
 pub fn of_released(setup: &Setup, job: &Job, released: &[NodeShare], now: Time) -> Option<Charge> {
     let run = job.life.open_run()?;
     let part = Run {

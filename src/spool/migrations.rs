@@ -9,8 +9,9 @@ const APPLICATION: i32 = 0x4c41_4e41;
 
 /// Step n migrates `user_version` n to n + 1.
 const STEPS: &[&str] = &[
-    // Lists and filters need the columns of `job`; `spec` and `life` are JSON with all other data.
-    // Equal scripts and environments are stored once, by digest.
+    // In `job`, queries that list and filter jobs use the columns `state` to `ended`. `script` and
+    // `environ` are digests: the table `blob` stores equal scripts and environments once. `spec`
+    // and `life` have all other data of a job as JSON.
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE clock (since INTEGER NOT NULL, ahead INTEGER NOT NULL);
      CREATE TABLE blob (digest BLOB PRIMARY KEY, bytes BLOB NOT NULL);

@@ -217,7 +217,8 @@ impl<'a> ProgramCall<'a> {
             .identity
             .map(|(account, groups)| (account.clone(), groups.to_vec()));
         let outlives_us = self.output == OutputMode::Discarded;
-        // SAFETY: between fork and exec only system calls are made, none of which allocates.
+        // SAFETY: between fork and exec only system calls are made. None of them allocates memory.
+        // Only `become_user` allocates memory, and only if root privileges could not be dropped.
         unsafe {
             command.pre_exec(move || {
                 if let Some(mut members) = members.as_ref() {

@@ -181,8 +181,9 @@ pub fn set_group(gid: u32) -> io::Result<()> {
 }
 
 /// Changes this process from root to a user permanently. Also joins a new session keyring, and
-/// prevents new privileges, for instance by setuid programs. Every process that runs for a user
-/// calls this. This function does not allocate memory.
+/// prevents new privileges, for instance by setuid programs. Every process that noded starts for
+/// another user calls this. This function does not allocate memory, unless root privileges could
+/// not be dropped.
 pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
     // Join a keyring while still root. The keyring counts for root's key quota, so a used-up quota
     // of the user cannot prevent joining it.

@@ -1,10 +1,10 @@
 //! Dates of `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time.
 //!
-//! Missing seconds are 0. Other missing parts are taken from the current time, with these
-//! exceptions: a time without a day means tomorrow if the time has passed; a day without a month
-//! means the next month if the day has passed; a month and day without a year mean the next year if
-//! the day has passed. As in PBS, the current minute without a day means tomorrow, even if the
-//! given seconds are in the future.
+//! Missing seconds are 0. A year without a century is a year from 1969 to 2068. Other missing parts
+//! are taken from the current time, with these exceptions: a time without a day means tomorrow if
+//! the time has passed; a day without a month means the next month if the day has passed; a month
+//! and day without a year mean the next year if the day has passed. As in PBS, the current minute
+//! without a day means tomorrow, even if the given seconds are in the future.
 
 use crate::model::time::Wall;
 use chrono::{

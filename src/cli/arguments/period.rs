@@ -1,5 +1,5 @@
-//! Periods, usually in the past: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as in `-a`. A
-//! period is a time range; a point in time is a range of length 0.
+//! Periods, usually in the past: `7d`, `today`, `2026-11`, `2026-11-20`, or a date in the format of
+//! `-a`. A period is a time range; a point in time is a range of length 0.
 
 use super::date;
 use crate::model::time::Wall;
@@ -47,8 +47,9 @@ fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<TimeRange> {
     Some((midnight(first, now)?, midnight(next, now)?))
 }
 
-/// Parses a date as in `-a`. A time without a day is today, even if it is in the future. A missing
-/// month or year is the current one, or the previous one if the date would be in the future.
+/// Parses a date in the format of `-a`. A time without a day is today, even if it is in the future.
+/// A missing month or year is the current one, or the previous one if the date would be in the
+/// future.
 fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (parts, back) = match text.split('.').next()?.len() {
         4 => ("%Y%m%d", 0),

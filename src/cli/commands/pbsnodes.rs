@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// The exit status for all failures.
+/// The exit status for failures, except a malformed answer of the server (183).
 const FAILED: u8 = 1;
 
 /// Show nodes and the jobs on them; mark nodes offline.
@@ -104,7 +104,7 @@ pub fn main() -> ExitCode {
     )
 }
 
-/// Replaces the exit status of any failure, even of a wrong command line, by [`FAILED`].
+/// Replaces the exit status of a failure by [`FAILED`].
 fn as_failed(failure: Failure) -> Failure {
     failure.with_code(FAILED)
 }

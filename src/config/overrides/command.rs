@@ -77,11 +77,13 @@ const LONGEST_TEXT: usize = 64 << 10;
 /// The maximum number of attributes in one command.
 const MOST_EDITS: usize = 1000;
 
-/// The maximum number of objects with overrides. At this number, qmgr creates no more objects.
+/// If this number of objects have overrides, qmgr creates no more objects. Other commands can still
+/// add overrides.
 const MOST_OBJECTS: usize = 10_000;
 
 impl QmgrCommand {
-    /// Returns an error if the command is too large, or if a text contains control characters.
+    /// Returns an error if the command is too large, or if a text contains control characters other
+    /// than tabs.
     pub fn check_size(&self) -> Result<(), Refusal> {
         if self.edits.len() > MOST_EDITS {
             Err(Refusal::more_than(MOST_EDITS, "attributes in one command"))
@@ -148,8 +150,8 @@ impl QmgrOverrides {
         }
     }
 
-    /// Creates an object. If the file does not define the default queue, the first command that
-    /// creates this queue succeeds, and leaves the queue enabled and started.
+    /// Creates an object. If the file does not define the default queue, a command can create this
+    /// queue as long as the queue has no overrides. The queue stays enabled and started.
     fn create(
         &mut self,
         target: &QmgrObject,
@@ -193,7 +195,7 @@ impl QmgrOverrides {
     }
 
     /// Deletes an object. If the file defines the object, the deletion is stored as an override;
-    /// without this override the object would reappear at the next start.
+    /// without this override the object would remain.
     fn delete(
         &mut self,
         target: &QmgrObject,

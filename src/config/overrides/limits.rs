@@ -1,5 +1,5 @@
-//! Reads and sets the limits of a configuration under PBS's attributes. PBS has two styles of limit
-//! attributes: in the new style (`max_run`, `max_queued_res.ncpus`) the value names the limited
+//! Reads and sets the limits of a configuration as PBS's limit attributes. These attributes have
+//! two styles: in the new style (`max_run`, `max_queued_res.ncpus`) the value names the limited
 //! owners, in the old style (`max_user_run`) the name of the attribute determines the owners.
 
 use super::forms::definition;
@@ -205,7 +205,8 @@ fn refuse_mixed_styles(
     }
 }
 
-/// Removes the limits that an attribute displays, for one quantity.
+/// Removes the hard or soft limits that have the stage and owners of an attribute, and this
+/// quantity. Also removes such limits that were set in the other style.
 fn clear(config: &mut Config, target: &QmgrObject, form: LimitForm, quantity: &Quantity) {
     for limit in &mut config.policy.limits.all {
         let Some(owners) = owners(limit, target) else {

@@ -343,7 +343,8 @@ pub static PRIME_TIME: Table<PrimeHours> = Table::new(
     Err(section.key_error("to", text.to_string()))
 });
 
-/// Prime time before the keys are read: Monday to Friday, without hours.
+/// The initial value of a `[primetime]` section: Monday to Friday, without hours. The keys of the
+/// section change this value.
 pub fn prime_hours() -> PrimeHours {
     use Weekday::{Fri, Mon, Thu, Tue, Wed};
     PrimeHours {

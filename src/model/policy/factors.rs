@@ -11,7 +11,8 @@ use std::ops::{Index, IndexMut};
 pub enum Factor {
     /// Eligible time as a fraction of `max_wait`, at most 1 (F2).
     WaitTime,
-    /// Fair-share factor (F3); with method `classic`, 0.5 if the usage equals the fair share.
+    /// Fair-share factor (F3); with method `classic`, 0.5 if the effective usage equals the fair
+    /// share.
     FairShare,
     /// Factor of the quality of service (F4).
     Qos,

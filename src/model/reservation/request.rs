@@ -42,7 +42,7 @@ pub struct ReservationRequest {
     pub job: Option<JobId>,
     /// Other attributes by PBS name: `Mail_Points`, `Mail_Users`.
     pub other: BTreeMap<String, String>,
-    /// Environment of the command, displayed as `Variable_List`.
+    /// Variables displayed as `Variable_List`, such as `PBS_O_HOST`.
     pub variables: Vec<(String, String)>,
     /// Host on which the command ran.
     pub submit_host: String,

@@ -1,5 +1,9 @@
-//! The free resources over time, without planned starts. Running jobs are expected to release their
-//! resources at the end of their walltime. Finds the earliest time at which a request fits.
+//! The free resources over time, without planned starts. Finds the earliest time at which a request
+//! fits.
+//!
+//! A running job is expected to release its resources at the end of its walltime. Overdue jobs,
+//! preemptible backfilled jobs and jobs that are being preempted are expected to release their
+//! resources almost immediately (after `OVERDUE`).
 //!
 //! The search does not try the end of every job. It doubles the number of ended jobs until the
 //! request fits, and then bisects.
@@ -153,7 +157,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// The resources `space`, which are free now.
+    /// The state at the present time. `space` is the map of the resources that are free now.
     pub fn at_present(&self, space: &AvailabilityMap<'s>) -> LaterResources<'s> {
         LaterResources {
             at: self.now,

@@ -2,9 +2,9 @@
 //! and by the jobs that the cycle starts (M5, M21 to M26, I19). For limits on idle jobs, the jobs
 //! on the list of eligible jobs count instead (M24).
 //!
-//! The computing time grows with the number of users with running jobs, multiplied by the number of
-//! limits that apply to a user. The limits that apply to the owners of waiting jobs are found on
-//! demand.
+//! The computing time grows with the number of different credentials of running jobs, multiplied by
+//! the number of limits that apply to one of these credentials. The limits that apply to the owners
+//! of waiting jobs are found on demand.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
@@ -65,7 +65,7 @@ pub(in crate::sched) struct LimitCounter<'s> {
     pub used: i64,
     /// The part of the used amount that decreases with time.
     decreasing_use: RemainingUse,
-    /// The resources of running jobs that count.
+    /// The running jobs that count towards this limit, by owner.
     holdings: Vec<&'s Holding>,
     /// The jobs that the cycle has added to the counter, up to a maximum number.
     added_jobs: Vec<JobId>,
@@ -343,8 +343,8 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// The time at which the used amount has decreased enough for a job that adds `added`, even if
-    /// no job ends (M21). None if the used amount does not decrease or has no bound (`i64::MAX`),
-    /// or if `added` alone exceeds `most`.
+    /// no job ends (M21). None if the used amount does not decrease, or is infinite (`i64::MAX`),
+    /// for example because a job has no known end, or if `added` alone exceeds `most`.
     fn fits_at(&self, counter: &LimitCounter, added: i64, most: i64) -> Option<Time> {
         let rate = counter.decreasing_use.rate;
         let is_hopeless = rate <= 0 || added > most || counter.used == i64::MAX;

@@ -12,15 +12,15 @@ use std::sync::Arc;
 pub enum Refused {
     /// Only the refused job. The next job of the class (of equal jobs) may still start.
     Job,
-    /// All jobs of the class. Other classes with the same request may still start.
+    /// All jobs of the class. Other classes with the same shape may still start.
     Class,
-    /// All jobs with the same request.
+    /// All jobs with the same shape.
     Shape,
 }
 
 /// The refusals of the current cycle, by shape and class.
 pub struct Refusals {
-    /// Whether the policy distinguishes between classes with the same request.
+    /// Whether the policy distinguishes between classes with the same shape.
     pub(super) distinguishes_classes: bool,
     /// Shapes that are refused for the rest of the cycle, and the reason.
     pub(super) refused_shapes: BTreeMap<ShapeId, Arc<Reason>>,
@@ -66,7 +66,8 @@ impl Refusals {
         (*from <= span).then(|| reason.clone())
     }
 
-    /// Notes the refusal of a job for [`Refusals::has_delayed_jobs`].
+    /// Records that a refused job would delay the planned start of another job, if `reason` says
+    /// so. See [`Refusals::has_delayed_jobs`].
     pub fn note_delay(&mut self, job: JobId, reason: &Reason) {
         self.has_delayed_jobs |=
             matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != job);

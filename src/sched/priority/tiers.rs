@@ -6,14 +6,16 @@ use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::sort_key::SortKey;
 
-/// The difference in tier between successive queue priorities. It exceeds any number of turns.
+/// The difference in tier between successive queue priorities. It exceeds any number of queues,
+/// because [`of_class`] can subtract a number of queues from a tier.
 const QUEUE: i64 = 1 << 36;
 
 /// The difference in tier between jobs that have waited longer than `max_starve` and all others. It
 /// exceeds any difference of queue priorities.
 const STARVING: i64 = 1 << 52;
 
-/// The tier that all jobs of a class (a set of interchangeable jobs) share.
+/// The tier of the jobs of a class (a set of interchangeable jobs) that have not waited longer than
+/// `max_starve`.
 pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
     let rule = &inputs.policy.precedence;
     let by_queue = rule.lexicographic || rule.tiers.turns != TurnPolicy::Together;
@@ -32,7 +34,7 @@ pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
     }
 }
 
-/// The sort key of a job with this score. `tier` is the tier of its class.
+/// The sort key of a job with this score. `tier` is the result of [`of_class`].
 pub fn of_job(inputs: &PriorityInputs, tier: i64, wait: &Wait, score: f64) -> SortKey {
     let rule = &inputs.policy.precedence.tiers;
     let starves = rule

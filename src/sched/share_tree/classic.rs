@@ -1,11 +1,16 @@
-//! Method `classic`: the factor is 1 without usage, 0.5 if the usage equals the share, 0.25 if the
-//! usage is twice the share, and so on (F3, F11). PBS uses the same formula (I16).
+//! Method `classic`: the factor is 1 without effective usage, 0.5 if the effective usage equals the
+//! entitlement, 0.25 if the effective usage is twice the entitlement, and so on (F3, F11). Without
+//! shares the factor is 0. PBS uses the same formula (I16).
 //!
 //! The usage of an account affects its users. The effective usage of a user or account is its own
 //! usage, plus a part of the difference between the effective usage of its parent and its own
 //! usage. The part is the shares of the user or account, divided by the sum of its shares and those
 //! of its siblings. A user without usage in an account with usage therefore comes after a user
 //! without usage in an account without usage.
+//!
+//! There are two exceptions. An account or user with the shares of its parent has the effective
+//! usage of its parent (1 for the root). Any other account or user directly below the root has its
+//! own usage as effective usage.
 
 use super::charged::{Charged, Weighed};
 use super::tree::ROOT;

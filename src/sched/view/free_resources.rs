@@ -13,7 +13,8 @@ pub enum Joinable {
     Shared,
     /// Jobs of this user that do not request exclusive nodes.
     Of(User),
-    /// No jobs, because a job has the node exclusively, or the node has its maximum number of jobs.
+    /// No jobs, because a job has the node exclusively, the node has its maximum number of jobs, or
+    /// the node is closed for another reason, such as its load.
     Alone,
 }
 
@@ -139,7 +140,8 @@ impl FreeResources {
         self.alone += 1;
     }
 
-    /// Merges with `other`: keeps the lower amounts and the stricter conditions.
+    /// Merges with `other`: keeps the lower amounts and the stricter conditions. If both have
+    /// single-user jobs, keeps the owner of `self`, even if the owner of `other` is another user.
     pub fn narrow(&mut self, other: &FreeResources) {
         for (free, other) in self.free.iter_mut().zip(&other.free) {
             *free = (*free).min(*other);

@@ -115,7 +115,8 @@ impl ProcessTree {
         let until = clock::monotonic() + grace.unwrap_or(exit_time);
         while !self.reap_all() && clock::monotonic() < until + KILL_TIMEOUT {
             if clock::monotonic() >= until {
-                // Children of killed processes are adopted, and killed at the next repetition.
+                // Processes that are forked meanwhile are adopted, and killed at the next
+                // repetition.
                 procfs::descendants(own)
                     .iter()
                     .for_each(|process| process::end(process.pid));

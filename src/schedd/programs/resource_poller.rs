@@ -1,6 +1,7 @@
 //! Runs the commands that report the amounts of dynamic resources, such as licenses (Q21). The
-//! event loop does not wait for these commands. A reported amount applies until the next report. A
-//! failure is shown with the resource, and logged unless the run before failed for the same reason.
+//! event loop does not wait for these commands. A reported amount applies until the next report or
+//! until it is revoked. A failure is shown with the resource, and logged unless the run before
+//! failed for the same reason.
 
 use crate::config::Config;
 use crate::model::resource::{ResourceType, Resources};

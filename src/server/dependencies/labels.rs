@@ -1,5 +1,6 @@
-//! Dependencies on labels (Q29). A condition is met if the last submitted job with the label
-//! meets it. Otherwise the job waits until any job with the label meets it.
+//! Dependencies on labels (Q29). If the last submitted job with the label already meets the
+//! condition, the dependent job does not wait. Otherwise the dependent job waits until a job with
+//! the label starts or ends and then meets the condition; jobs that ended earlier do not count.
 
 use crate::model::job::Job;
 use crate::model::job::Owner;

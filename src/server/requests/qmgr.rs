@@ -35,7 +35,8 @@ fn granted_names(command: &QmgrCommand) -> Vec<String> {
 }
 
 impl RequestContext<'_> {
-    /// Applies a `qmgr` command, completely or not at all.
+    /// Applies a `qmgr` command. A refused command changes nothing, with one exception: if only the
+    /// amounts of a resource (`total`, `used`) are refused, the other attributes remain set.
     pub(crate) fn apply_qmgr_command(&mut self, command: &QmgrCommand) -> Result<Granted, Refusal> {
         command.check_size()?;
         self.check_rights(command)?;

@@ -51,7 +51,8 @@ impl Transaction {
         self.charges.ended.push((job.id, charge));
     }
 
-    /// Charges released shares until now. The attempt continues on its other shares.
+    /// Charges released shares until now, or until the suspension if the job is suspended. The
+    /// attempt continues on its other shares.
     pub(crate) fn charge_released(
         &mut self,
         accounting: &AccountingContext,

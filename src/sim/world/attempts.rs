@@ -117,8 +117,8 @@ impl World {
         self.report(id, attempt, &AttemptStatus::Ended(outcome));
     }
 
-    /// Reports the state of an attempt to the server. Ignores the orders in the server's answer,
-    /// because the simulation has already carried out these orders.
+    /// Reports the state of an attempt to the server. Ignores the orders in the server's answer.
+    /// What nodes have to do follows from the states of the jobs (see [`Self::carry_out_orders`]).
     fn report(&mut self, id: JobId, attempt: Attempt, status: &AttemptStatus) {
         node_reports::handle_attempt(&mut self.server, id, attempt, status, BOOT, &mut Vec::new());
     }

@@ -27,10 +27,10 @@ pub struct ObjectAttributes {
     lines: Vec<AttributeValue>,
 }
 
-/// Attributes that a node reports and that qmgr can set.
+/// Reported attributes of a node that `print` writes. `sharing` is treated separately.
 const OF_NODE: [&str; 3] = ["state", "resources_available", "comment"];
 
-/// Attributes of a node that qmgr cannot set.
+/// Reported attributes of a node that `print` omits, besides those in [`READ_ONLY`].
 const READ_ONLY_OF_NODE: [&str; 9] = [
     "Mom",
     "Port",
@@ -57,7 +57,8 @@ const READ_ONLY: [&str; 9] = [
 ];
 
 impl ConfiguredObjects {
-    /// The objects in the combined answers about the server, objects, queues and nodes.
+    /// Stores `answers`: the combined answers about the server, configured objects, queues and
+    /// nodes.
     pub fn new(answers: Answers) -> ConfiguredObjects {
         ConfiguredObjects { answers }
     }
@@ -85,7 +86,8 @@ impl ConfiguredObjects {
         }
     }
 
-    /// An object; None if no object has this name.
+    /// An object; None if no object of this kind has this name. The name of the server or the
+    /// scheduler is ignored.
     pub fn object(&self, object: ObjectKind, name: &str) -> Option<ObjectAttributes> {
         if !self.names(object).iter().any(|known| known == name)
             && !matches!(object, ObjectKind::Server | ObjectKind::Sched)
@@ -135,7 +137,8 @@ impl ConfiguredObjects {
             .unwrap_or_default()
     }
 
-    /// The reported attributes of an object, which are not configured, such as job counts.
+    /// The attributes that the server reports for an object, such as job counts. Some of them can
+    /// also be configured.
     fn reported(&self, target: &QmgrObject, name: &str) -> Vec<AttributeValue> {
         let server = &self.answers.server;
         match target {
@@ -173,7 +176,8 @@ impl ConfiguredObjects {
                     .unwrap_or_default()
             }
             QmgrObject::Sched => {
-                // schedd answers questions only between cycles, so the scheduler is idle.
+                // The state is always `idle`: schedd answers questions only between cycles, and the
+                // answers do not show whether a cycle runs.
                 let values = [
                     ("sched_host", &*server.host),
                     ("pbs_version", &*server.version),
@@ -303,7 +307,7 @@ impl ObjectAttributes {
         };
     }
 
-    /// Writes a `set` command for each attribute that qmgr can set.
+    /// Writes a `set` command for each attribute that `is_settable` selects.
     fn write_settings(&self, out: &mut String, what: &str) {
         for line in self.lines.iter().filter(|line| self.is_settable(line)) {
             let _ = writeln!(
@@ -372,7 +376,7 @@ fn in_quotes(text: &str) -> String {
     }
 }
 
-/// The comment above the printed objects of a kind.
+/// The comment above the objects of a kind in `print`, and above all resources in `list`.
 pub fn heading(object: ObjectKind) -> &'static str {
     match object {
         ObjectKind::Resource => "#\n# Create resources and set their properties.\n#\n",

@@ -2,10 +2,10 @@
 //! of one owner. Other jobs can wait for a label before a job with that label exists. The jobs of
 //! an owner that name no process group together form one group.
 //!
-//! A job that waits for a label may start as soon as any job with that label satisfies the
-//! condition. If a job with the label ends without satisfying the condition, the waiting job
-//! continues to wait, because another job with the label can still be submitted, and the ended job
-//! can be rerun.
+//! A job that waits for a label may start as soon as a job with that label starts or ends and then
+//! satisfies the condition. If a job with the label ends without satisfying the condition, the
+//! waiting job continues to wait, because another job with the label can still be submitted, and
+//! the ended job can be rerun.
 
 pub mod circle;
 
