@@ -142,6 +142,25 @@ fn q21_an_operator_sets_the_count_and_jobs_start_or_wait() {
     sandbox.run("qdel", &[&running]);
 }
 
+/// A command that sets other attributes with a refused amount sets none of them.
+#[test]
+fn q21_a_refused_amount_leaves_the_other_attributes_unchanged() {
+    let sandbox = Sandbox::configured(&node(1, "total = 2"));
+    let qmgr = |command: &str| sandbox.run("qmgr", &["-c", command]);
+    let shown = |name: &str| qmgr(&format!("list resource {name}")).ok();
+    qmgr("create resource scratch type=long,flag=q").ok();
+    for (name, edits, cause) in [
+        ("scratch", "flag=nh,total=5", "with a configured total"),
+        ("nuke", "flag=r,total=x", "Illegal attribute"),
+    ] {
+        let before = shown(name);
+        let refused = qmgr(&format!("set resource {name} {edits}"));
+        assert_ne!(refused.code, 0, "{name}");
+        assert!(refused.err.contains(cause), "{}", refused.err);
+        assert_eq!(shown(name), before);
+    }
+}
+
 /// G2: four subjobs on one host hold one per-host unit until the last of them ends, also if
 /// schedd is killed meanwhile.
 #[test]

@@ -194,10 +194,11 @@ impl fmt::Display for LimitExcess {
             (Some(subject), _) => self.write_amount(f, subject)?,
             (None, quantity) => {
                 let (stage, what, scope) = (self.stage.name(), quantity.name(), self.scope_text());
-                let (used, most) = (&self.used, &self.most);
+                let (used, most, asked) = (&self.used, &self.most, &self.asked);
                 write!(
                     f,
-                    "Limit on {stage} {what} of {scope} has been reached ({used} of {most})"
+                    "Limit on {stage} {what} of {scope} would be exceeded \
+                     ({used} of {most} in use, this job adds {asked})"
                 )?;
             }
         }
@@ -343,7 +344,8 @@ pub(crate) mod tests {
             account: Selector::Each,
             ..LimitScope::default()
         };
-        let expected = "Limit on running pe of account P1 in queue batch has been reached (2 of 2)";
+        let expected = "Limit on running pe of account P1 in queue batch would be exceeded \
+                        (2 of 2 in use, this job adds 1)";
         assert_eq!(formatted(account, &["batch", "P1"], "pe"), expected);
         let idle = LimitExcess {
             stage: LimitStage::Idle,
@@ -352,17 +354,18 @@ pub(crate) mod tests {
         };
         assert_eq!(
             idle.to_string(),
-            "Limit on idle jobs of user ann has been reached (2 of 2) (soft limit)"
+            "Limit on idle jobs of user ann would be exceeded (2 of 2 in use, this job adds 1) \
+             (soft limit)"
         );
-        let nobody = LimitExcess {
+        let of_all_jobs = LimitExcess {
             stage: LimitStage::Idle,
             scope: LimitScope::default(),
             key: vec![],
             ..of_user()
         };
         assert_eq!(
-            nobody.to_string(),
-            "Limit on idle jobs of all jobs has been reached (2 of 2)"
+            of_all_jobs.to_string(),
+            "Limit on idle jobs of all jobs would be exceeded (2 of 2 in use, this job adds 1)"
         );
     }
 }

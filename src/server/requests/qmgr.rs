@@ -35,8 +35,7 @@ fn granted_names(command: &QmgrCommand) -> Vec<String> {
 }
 
 impl RequestContext<'_> {
-    /// Applies a `qmgr` command. A refused command changes nothing, with one exception: if only the
-    /// amounts of a resource (`total`, `used`) are refused, the other attributes remain set.
+    /// Applies a `qmgr` command. A refused command changes nothing.
     pub(crate) fn apply_qmgr_command(&mut self, command: &QmgrCommand) -> Result<Granted, Refusal> {
         command.check_size()?;
         self.check_rights(command)?;
@@ -70,6 +69,7 @@ impl RequestContext<'_> {
             }
             _ => {
                 let (reported_edits, others) = split_edits(command);
+                let reported = self.reported_amounts(command, &reported_edits)?;
                 let others = QmgrCommand {
                     edits: others,
                     ..command.clone()
@@ -79,7 +79,9 @@ impl RequestContext<'_> {
                     self.must_be_unused(&command.target, &others)?;
                     self.change_configuration(&others)?;
                 }
-                self.set_reported_amounts(command, &reported_edits)?;
+                if let Some((name, count)) = reported {
+                    self.server.set_reported(name, count);
+                }
                 ineffective_settings(&others)
                     .or_else(|| self.dangling_destination(&others))
                     .or_else(|| self.unused_priority(&others))
@@ -152,32 +154,32 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Sets the total and used amounts that an operator or a site script reports for a system-wide
-    /// resource (Q21).
-    fn set_reported_amounts(
-        &mut self,
-        command: &QmgrCommand,
+    /// The total and used amounts that an operator or a site script reports for a system-wide
+    /// resource (Q21), with the name of the resource. None if the command reports no amount. The
+    /// inner None removes the report.
+    fn reported_amounts<'c>(
+        &self,
+        command: &'c QmgrCommand,
         reported_edits: &[Edit],
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<(&'c str, Option<ReportedCount>)>, Refusal> {
         let QmgrObject::Resource(name) = &command.target else {
-            return Ok(());
+            return Ok(None);
         };
         if reported_edits.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let setup = &self.server.setup;
-        let kind = setup
-            .resources
-            .get(name)
-            .ok_or_else(Refusal::no_resource)?
-            .kind;
-        if !setup.config.pools.iter().any(|(pool, _)| pool == name) {
-            let why = format!(
-                "{name}: the attributes total and used can be set only for a system-wide resource \
-                 with a configured total"
-            );
-            return Err(Refusal::unsupported(&why));
-        }
+        let has_total = setup.config.pools.iter().any(|(pool, _)| pool == name);
+        let kind = match setup.resources.get(name) {
+            Some(resource) if has_total => resource.kind,
+            None if command.verb != Verb::Create => return Err(Refusal::no_resource()),
+            _ => {
+                return Err(Refusal::unsupported(&format!(
+                    "{name}: the attributes total and used can be set only for a system-wide \
+                     resource with a configured total"
+                )));
+            }
+        };
         let known = self.server.reported(name);
         let mut total = known.and_then(|reported| reported.total);
         let mut used = known.map(|reported| reported.elsewhere);
@@ -197,8 +199,7 @@ impl RequestContext<'_> {
             at,
             by,
         });
-        self.server.set_reported(name, reported);
-        Ok(())
+        Ok(Some((name, reported)))
     }
 
     fn change_configuration(&mut self, command: &QmgrCommand) -> Result<(), Refusal> {
