@@ -111,26 +111,19 @@ fn policies_count_different_causes_of_waiting() {
         [600; 4],
         "no free resources"
     );
-    assert_eq!(
-        eligible_under_each_policy(apply(held("u")), None),
-        [0, 600, 0, 0]
-    );
-    assert_eq!(
-        eligible_under_each_policy(apply(held("p")), None),
-        [0, 600, 0, 0]
-    );
-    assert_eq!(
-        eligible_under_each_policy(apply(held("o")), None),
-        [600, 600, 0, 0]
-    );
-    assert_eq!(
-        eligible_under_each_policy(apply(held("s")), None),
-        [600, 600, 0, 0]
-    );
-    assert_eq!(
-        eligible_under_each_policy(apply(held("uo")), None),
-        [0, 600, 0, 0]
-    );
+    for (letters, expected) in [
+        ("u", [0, 600, 0, 0]),
+        ("p", [0, 600, 0, 0]),
+        ("o", [600, 600, 0, 0]),
+        ("s", [600, 600, 0, 0]),
+        ("uo", [0, 600, 0, 0]),
+    ] {
+        assert_eq!(
+            eligible_under_each_policy(apply(held(letters)), None),
+            expected,
+            "hold {letters}"
+        );
+    }
     assert_eq!(
         eligible_under_each_policy(|_, _| (), Some(900)),
         [0, 600, 0, 0],
