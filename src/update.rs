@@ -107,7 +107,7 @@ pub enum Update {
     /// Removes the tokens of all submissions before this time.
     ForgetTokens(Time),
     /// Removes from the history all jobs that finished before this time, except those with an open
-    /// attempt. Also removes the scripts and environments that only these jobs used, and earlier
-    /// events of deleted reservations.
+    /// attempt. Also removes the scripts and environments that only these jobs used, and the events
+    /// of deleted reservations before this time.
     Purge(Time),
 }

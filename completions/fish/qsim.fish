@@ -33,8 +33,8 @@ complete -c qsim -n "__fish_qsim_using_subcommand check" -s F -l format -d 'Outp
 json\t''"
 complete -c qsim -n "__fish_qsim_using_subcommand check" -l recorded -d 'Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the plans byte for byte' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'Number of nodes (default: one node with all processors of the trace)' -r
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Number of processors of each node' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'Number of nodes (default: 1; with --cores-per-node, the processors of the trace divided by C)' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Number of processors of each node (default: the processors of the trace divided by the number of nodes)' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l preset -d 'Use the policy of a preset' -r -f -a "hybrid\t''
 qube\t''
 maui\t''

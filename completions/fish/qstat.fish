@@ -1,4 +1,4 @@
-complete -c qstat -s u -d 'Jobs of these users (HOST is the submission host), in the format of -a, or with -f with all attributes' -r
+complete -c qstat -s u -d 'Jobs of these users (HOST is the submission host), in the format of -a; with -f, all attributes of these jobs' -r
 complete -c qstat -s F -d 'Output format: json or dsv with -f, json with a scheduler report' -r
 complete -c qstat -s D -d 'Delimiter between values, with -F dsv' -r
 complete -c qstat -s l -d 'With --holes: search free resources for this request, with the syntax of qsub -l, such as select=... or place=... (default: one processor). Without --holes, -l before job ids is ignored, because TORQUE\'s option -l takes no value' -r

@@ -2,4 +2,4 @@ complete -c qterm -s t -d 'quick (default): running jobs continue, and schedd ex
 complete -c qterm -s m -d 'Also shut down all nodeds; this ends no job'
 complete -c qterm -s s -d 'Accepted for compatibility: the scheduler always stops with schedd'
 complete -c qterm -s f -d 'Accepted for compatibility: there is no secondary server'
-complete -c qterm -s i -d 'Accepted for compatibility; does nothing: there is no secondary server'
+complete -c qterm -s i -d 'Accepted for compatibility; shuts down nothing, because there is no secondary server'

@@ -90,7 +90,8 @@ impl<'a> Section<'a> {
         }))
     }
 
-    /// All tables `[[name]]`, in the order of the file.
+    /// All tables `[[name]]`, in the order of the file; empty if there are none. Returns an error
+    /// if the value is no list of tables.
     pub fn sections(&self, name: &str) -> Result<Vec<Section<'a>>, ConfigError> {
         let Some(value) = self.table.get(name) else {
             return Ok(Vec::new());
@@ -157,7 +158,8 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// Reads the value of `key` with `read`; None if not set. `wanted` describes the valid values.
+    /// Reads the value of `key` with `read`; None if not set. Returns an error if `read` returns
+    /// None; `wanted` describes the valid values.
     pub fn read<T>(
         &self,
         key: &str,

@@ -72,7 +72,7 @@ pub trait ScalarType: Sized + Clone + 'static {
     fn show(&self) -> String;
 }
 
-/// The kind for the values of a simple type that satisfy a condition.
+/// The kind for a simple type, restricted to the values that satisfy a condition.
 #[derive(Clone, Copy)]
 pub struct Scalar<V> {
     wanted: &'static str,
@@ -227,7 +227,8 @@ impl<K: Kind> Kind for Optional<K> {
     }
 }
 
-/// The kind for a value, or for a word that means no value, such as `"never"`.
+/// The kind for a value, or for a word that means no value, such as `"never"`. qmgr neither
+/// displays nor sets such values.
 pub struct OrWord<K> {
     /// The word.
     pub word: &'static str,

@@ -1,7 +1,8 @@
 //! The configuration: `lanai.toml`, its defaults, and the overrides of qmgr.
 //!
-//! [`Config::parse`] turns the text of the file into a [`Config`]. An error in any line refuses the
-//! whole file; the [`ConfigError`] contains the line, the problem and usually the remedy.
+//! [`Config::parse`] turns the text of the file into a [`Config`]. If any line has an error, the
+//! whole file is refused; the [`ConfigError`] contains the line, the problem and usually the
+//! remedy.
 //! [`sections::listed`] lists all keys; a test compares the manual `lanai.toml(5)` with this list.
 
 pub mod document;

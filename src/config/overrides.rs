@@ -122,8 +122,8 @@ pub struct QmgrOverride {
     pub values: BTreeMap<AttributeKey, Option<String>>,
 }
 
-/// All overrides. The order is that in which the objects were first changed; an object that is
-/// created or deleted moves to the end.
+/// All overrides. The objects are in the order in which qmgr first changed them; an object that
+/// qmgr creates or deletes moves to the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QmgrOverrides {
     /// The objects, each once.
@@ -131,7 +131,7 @@ pub struct QmgrOverrides {
 }
 
 impl QmgrOverrides {
-    /// The overrides of an object.
+    /// The overrides of an object; None if qmgr has not changed the object.
     pub fn of(&self, target: &QmgrObject) -> Option<&QmgrOverride> {
         self.all
             .iter()

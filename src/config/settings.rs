@@ -116,7 +116,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether qmgr sets a key of a section that occurs once.
+    /// Whether qmgr set or unset a key of a section that occurs once.
     fn is_overridden(&self, entry: &Entry) -> bool {
         let targets = [QmgrObject::Server, QmgrObject::Sched];
         entry.pbs.iter().any(|name| {

@@ -122,8 +122,8 @@ fn near_queues(mut queues: Vec<Queue>, is_it4i: bool) -> Vec<String> {
         is_near(low, high).then(|| {
             format!(
                 "queues `{}` (priority {}) and `{}` (priority {}) are so close that fair share and \
-                 waiting time can put a job of the lower queue first: let the priorities differ \
-                 by {difference}, or set [order] lexicographic = true",
+                 waiting time can put a job of the queue with the lower priority first: let the \
+                 priorities differ by {difference}, or set [order] lexicographic = true",
                 low.name, low.priority, high.name, high.priority,
             )
         })

@@ -129,7 +129,7 @@ pub struct Context<'a> {
     pub owner: &'a str,
     /// Server name after the dot of job ids.
     pub server: &'a str,
-    /// Queue of jobs submitted without a queue.
+    /// Queue of jobs submitted without a queue; if None, such a job is refused.
     pub default_queue: Option<&'a str>,
     /// Policy: priorities that owners may set, and qualities of service.
     pub policy: &'a Policy,
@@ -315,7 +315,7 @@ fn blank(origin: SubmitContext, priority: i32) -> Draft {
 }
 
 /// Returns the queue of a destination `queue`, `queue@server` or `@server`; empty for `@server`.
-/// `ours` is the name of this server.
+/// `ours` is the name of this server; any other server is an error.
 pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
     let (queue, server) = text.split_once('@').unwrap_or((text, ours));
     if same_server(server, ours) {

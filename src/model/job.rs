@@ -274,7 +274,7 @@ pub struct Spec {
     pub submit_host: String,
     /// Command line of qsub, `Submit_arguments`.
     pub arguments: Text,
-    /// Attributes stored and displayed as given (`Mail_Points`, `Checkpoint`, `stagein`, ...), by
+    /// Attributes stored as their displayed text (`Mail_Points`, `Checkpoint`, `stagein`, ...), by
     /// PBS name. The code that uses an attribute parses its text.
     pub other: BTreeMap<String, String>,
 }
@@ -361,7 +361,7 @@ impl Spec {
     }
 
     /// Returns the maximum number of running subjobs while resources are otherwise idle (Q15). None
-    /// if the array may not exceed `max_run_subjobs`.
+    /// if `expand` has no effect: `max_run_subjobs` sets no limit, or `expand` is not above it.
     pub fn expands_to(&self) -> Option<u32> {
         let limit = self.max_run_subjobs.filter(|&limit| limit > 0)?;
         Some(self.expand).filter(|&most| most > limit)
@@ -416,7 +416,7 @@ pub struct Life {
     pub want: Want,
     /// Resource usage: updated while the job runs, final afterwards.
     pub used: Usage,
-    /// Exit status; None before the end, and for a job that was moved to a nested installation.
+    /// Exit status; None before the end, and for a job that was moved to another installation.
     pub exit: Option<Exit>,
     /// Comment set by an operator or schedd. If None, commands display the scheduler's latest
     /// reason.
@@ -472,7 +472,8 @@ pub struct Life {
     /// The job precedes jobs of equal priority because its latest attempt was preempted (X25).
     #[serde(default)]
     pub boosted: bool,
-    /// Id of the job in the nested installation to which it was moved, such as `7.job1.head`.
+    /// Id of the job in the installation (nested or parent) to which it was moved, such as
+    /// `7.job1.head`; None if it was not moved.
     #[serde(default)]
     pub moved_to: Option<String>,
     /// Latest preemption: which job preempted this one, and by which action.

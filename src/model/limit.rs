@@ -55,8 +55,8 @@ pub enum LimitStage {
     /// All unfinished jobs (I19, F21). Submissions, moves and alterations above the limit are
     /// refused.
     Queued,
-    /// Waiting jobs (PBS's `queued_jobs_threshold`). Submissions, moves and alterations above the
-    /// limit are refused.
+    /// Jobs in state `Q`, and the waiting subjobs of arrays in state `Q` or `B` (PBS's
+    /// `queued_jobs_threshold`). Submissions, moves and alterations above the limit are refused.
     Waiting,
 }
 
@@ -86,8 +86,8 @@ pub enum Quantity {
     Jobs,
     /// Number of chunks, as PBS counts nodes (`nodect`).
     Nodes,
-    /// Processor equivalents: the largest fraction of any resource of the cluster that a job
-    /// requests, times the number of processors of the cluster.
+    /// Processor equivalents: the number of processors of the cluster times the fraction of the
+    /// cluster that a job requests. The resource with the largest fraction counts.
     Equivalents,
     /// Processors times remaining walltime, in seconds (M21).
     ProcessorSeconds,
@@ -166,8 +166,8 @@ pub struct LimitValues {
 }
 
 impl LimitValues {
-    /// Returns the lower of both values. This limit applies until the scheduler has considered all
-    /// jobs within their soft limits.
+    /// Returns the lower of the values that are set; None if none is set. This limit applies until
+    /// the scheduler has considered all jobs within their soft limits.
     pub fn soft_limit(self) -> Option<i64> {
         self.soft.into_iter().chain(self.hard).min()
     }
@@ -295,7 +295,7 @@ pub struct Limits {
 
 impl Limits {
     /// Sets [`Limits::groups`], because jobs store only the id of their group. `number` returns the
-    /// id of a group name.
+    /// id of a group name; groups without an id are omitted.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let named = self
             .all
@@ -325,6 +325,7 @@ impl Limits {
 
     /// Returns the limits in `directory` (the limits of one stage) that apply to a subject, in
     /// configuration order. A per-account limit appears once for each account of the subject.
+    /// Limits that other limits replace completely are omitted.
     pub fn concerning(
         &self,
         subject: &LimitSubject,

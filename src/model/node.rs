@@ -24,7 +24,7 @@ pub struct NodeFacts {
     pub cpus: Vec<u16>,
     /// The host's numbers of the GPUs, in order of allocation.
     pub gpus: Vec<u16>,
-    /// GPUs that processes other than jobs use now. No job gets these GPUs.
+    /// GPUs in use by processes that belong to no job. No job gets these GPUs.
     #[serde(default)]
     pub gpus_outside: Vec<u16>,
     /// Measured use of `ncpus`, `mem` and `swap` by all processes of the host, divided equally

@@ -221,8 +221,8 @@ named! {
         ProcSeconds = "procseconds",
         /// Walltime.
         Seconds = "seconds",
-        /// Processor equivalents: the largest fraction of any resource of the cluster that the job
-        /// requests, times the number of processors of the cluster.
+        /// Processor equivalents: the number of processors of the cluster times the fraction of the
+        /// cluster that the job requests. The resource with the largest fraction counts.
         Pe = "pe",
         /// Processor equivalents times walltime.
         PeSeconds = "peseconds",

@@ -76,7 +76,7 @@ pub struct Route {
     pub waiting_jobs: bool,
     /// Time after which a job is deleted if no destination has accepted it; None for never.
     pub lifetime: Option<Span>,
-    /// Interval between attempts to route a job.
+    /// Interval between attempts to route a job; None for [`Route::RETRY`].
     pub retry_time: Option<Span>,
 }
 

@@ -129,7 +129,8 @@ pub enum Reason {
         available: String,
         /// Total amount in the cluster.
         total: String,
-        /// Time at which enough should be free according to the walltimes of the running jobs.
+        /// Planned start of the job, at which enough should be free; None if the job has no planned
+        /// start.
         until: Option<Time>,
         /// The resource belongs to the whole system, like a license, and not to a node.
         #[serde(default)]
@@ -272,8 +273,8 @@ pub struct OutsideUse {
     pub total: String,
     /// Amount in use beyond the jobs' allocations.
     pub in_use: String,
-    /// Node with the highest load among the nodes with use beyond the allocations or with a load at
-    /// their maximum.
+    /// Node with the highest load. Only nodes that have use beyond the allocations, or a load at
+    /// the node's maximum, are compared.
     pub node: String,
     /// One-minute load average of `node`, as displayed.
     pub load: String,

@@ -1,5 +1,5 @@
 //! Refusals of requests: PBS error numbers and texts. Scripts of users compare these numbers and
-//! texts (`spec` table 0.1).
+//! texts, so they must not change.
 
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,8 @@ refusals! {
     max_without_min_walltime = 15162, "Cannot have \"max_walltime\" without \"min_walltime\"";
     /// `-l min_walltime` is greater than `-l max_walltime`.
     min_above_max_walltime = 15163, "\"min_walltime\" can not be greater than \"max_walltime\"";
-    /// An array attribute was set on a job that is not an array.
+    /// An array attribute was set on a job that is not an array, or the failed subjobs of such a
+    /// job were to run again.
     not_an_array = 15231, "Attribute has to be set on an array job";
     /// The array has more subjobs than `max_array_size`.
     array_too_large = 15107, "Array job exceeds server or queue size limit";
@@ -164,7 +165,7 @@ refusals! {
 
 impl Refusal {
     /// The attribute `name` does not exist. `near` is the existing attribute with the most similar
-    /// name.
+    /// name; None if no name is similar.
     pub fn unknown_attribute(name: &str, near: Option<&str>) -> Refusal {
         let remedy = near
             .map(|near| format!("; the nearest known name is `{near}`"))
@@ -251,7 +252,8 @@ impl Refusal {
         )
     }
 
-    /// The time zone `named` in the request is not the server's time zone `own`.
+    /// The time zone `named` in the request is neither UTC nor the server's time zone `own`.
+    /// `named` is `(not set)` if the request has no time zone.
     pub fn other_zone(named: &str, own: &str) -> Refusal {
         let remedy = format!("set PBS_TZID={own} or PBS_TZID=UTC");
         Refusal::new(
@@ -298,7 +300,8 @@ impl Refusal {
         Refusal::new(15116, format!("{text} {name}"))
     }
 
-    /// Nodes that the user wants to release do not belong to the job.
+    /// Nodes that the user wants to release do not belong to the job. `nodes` is empty if the
+    /// request would release no node.
     pub fn not_of_the_job(nodes: &str) -> Refusal {
         Refusal::new(
             15010,

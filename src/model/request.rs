@@ -1,4 +1,4 @@
-//! Parsing of `-l` options into a [`Request`]: a typed list, chunks and a place (`spec` 1.6).
+//! Parsing of `-l` options into a [`Request`]: a typed list, chunks and a place.
 //!
 //! A job requests chunks in one of three ways that cannot be mixed. `select` (with `place`) lists
 //! the chunks. `nodes`, the older form, is rewritten as a select. Without `select` and `nodes`, the
@@ -39,8 +39,8 @@ const MAX_NAMES: usize = 1000;
 type NamedTexts = Vec<(String, String)>;
 
 impl Request {
-    /// Parses `-l` options, given as (name, text) in order. The last value of a repeated name
-    /// counts. Errors are those of `spec` 1.6.
+    /// Parses `-l` options, given as (name, text) in order, without the defaults of a queue. The
+    /// last value of a repeated name counts. Errors have the numbers and texts of PBS.
     pub fn parse(asked: &[(String, String)], resources: &Resources) -> Result<Request, Refusal> {
         Request::parse_with(asked, &Defaults::default(), resources)
     }
@@ -72,9 +72,9 @@ impl Request {
         Request::parse_with(&self.asked, defaults, resources)
     }
 
-    /// Returns the request with changed `-l` options. A new `select` or `nodes` replaces all
-    /// options that defined the chunks before. A new `select` keeps the place unless the changes
-    /// contain one, and a new `place` alone keeps the chunks.
+    /// Returns the request with changed `-l` options and without the defaults of a queue. A new
+    /// `select` or `nodes` replaces all options that defined the chunks before. A new `select`
+    /// keeps the place unless the changes contain one, and a new `place` alone keeps the chunks.
     pub fn alter(
         &self,
         changes: &[(String, String)],
@@ -200,8 +200,8 @@ fn is_name(name: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Tests whether a value is in the range 0 to [`MAX_AMOUNT`]; `nice` can be negative, and a
-/// floating-point number can be larger.
+/// Tests whether an integer or a size in bytes is in the range 0 to [`MAX_AMOUNT`]; `nice` can be
+/// negative. A floating-point number must not be negative. All other values are in range.
 fn in_range(name: &str, value: &ResourceValue) -> bool {
     match value {
         ResourceValue::Long(number) if name == "nice" => {

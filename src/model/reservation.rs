@@ -68,7 +68,7 @@ pub struct ReservationTerms {
     pub other: BTreeMap<String, String>,
     /// Variables displayed as `Variable_List`, such as `PBS_O_HOST`.
     pub variables: Vec<(String, String)>,
-    /// Running job whose resources the reservation took over (`pbs_rsub --job`).
+    /// The reservation took over the resources of this running job (`pbs_rsub --job`).
     pub job: Option<JobId>,
     /// Access rules, if the reservation is from the configuration. Access to any other reservation
     /// is through the queue of that reservation.
@@ -369,9 +369,10 @@ impl Reservation {
         }
     }
 
-    /// Tests whether the user `asker` at `host` has access to the queue of the reservation: as the
-    /// owner, by the first matching entry of `Authorized_Users`, or as a member of a listed group.
-    /// `is_member` tests whether the user is a member of a group.
+    /// Tests whether the user `asker` at `host` has access to the queue of the reservation. The
+    /// owner always has access. For other users, the first matching entry of `Authorized_Users`
+    /// grants or denies access. Users without a matching entry have access only as members of a
+    /// listed group. `is_member` tests whether the user is a member of a group.
     pub fn grants_access(
         &self,
         asker: &Owner,

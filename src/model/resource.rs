@@ -331,7 +331,8 @@ impl Resources {
             .collect()
     }
 
-    /// Parses a value of `-l name=text`.
+    /// Parses a value of `-l name=text`. Refuses an undefined resource, a resource that only the
+    /// system sets, and an invalid value.
     pub fn parse(&self, name: &str, text: &str) -> Result<ResourceValue, Refusal> {
         let definition = self
             .get(name)
@@ -344,7 +345,7 @@ impl Resources {
     }
 }
 
-/// Built-in resources (`spec` 1.6): names, and the fields of their [`Definition`] in order.
+/// Built-in resources: names, and the fields of their [`Definition`] in order.
 const BUILTIN: &[(&str, ResourceType, bool, bool, bool)] = &[
     (
         "walltime cput pcput min_walltime max_walltime",

@@ -140,7 +140,7 @@ impl ClockTable {
         ClockTable { steps }
     }
 
-    /// Records that from `since` on the wall clock is `offset` milliseconds ahead of schedd's
+    /// Records that, from `since` on, the wall clock is `offset` milliseconds ahead of schedd's
     /// clock.
     pub fn step(&mut self, since: Time, offset: i64) {
         self.steps.push((since, offset));

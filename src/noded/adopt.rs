@@ -110,7 +110,7 @@ fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Kills the shepherd of an attempt and all its descendants. Stops all of them first, so that they
-/// cannot fork new processes.
+/// cannot fork new processes. Does nothing if the shepherd is not alive.
 pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
     let identity = folder.identity()?;
     let Some(shepherd) = shepherd(site, &identity)? else {

@@ -129,7 +129,7 @@ impl Attempts {
     }
 
     /// Reads the attempts of an earlier noded from the state directory: attempts that run under
-    /// their shepherds, have ended, were lost or were cancelled.
+    /// their shepherds, have ended, were lost or were canceled.
     pub fn adopt(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.watch_spawner(poller)?;
         for name in folder::names(&folder::attempts(&self.site.state))? {
@@ -201,7 +201,7 @@ impl Attempts {
     }
 
     /// Ends an attempt that has not ended or is unknown, after writing its tombstone (a file that
-    /// marks the attempt as cancelled). An attempt that has ended is only reported. An unknown
+    /// marks the attempt as canceled). An attempt that has ended is only reported. An unknown
     /// attempt below the highest known attempt of its job is refused.
     pub fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
         match self.entries.get(&name).map(AttemptEntry::has_ended) {
@@ -279,7 +279,7 @@ impl Attempts {
     }
 
     /// The session of a running or suspended attempt; None for other attempts, and if the attempt
-    /// is being cancelled.
+    /// is being canceled.
     pub fn session(&self, name: AttemptName) -> Option<u32> {
         if folder::read_tombstone(&self.site.state, name).is_some() {
             return None;
@@ -652,7 +652,8 @@ impl Attempts {
         self.entries.get_mut(&name).map(change);
     }
 
-    /// The number of the job's highest known attempt; None if it is not above `name`.
+    /// The number of the job's highest known attempt; None if it is not above the attempt of
+    /// `name`.
     fn higher_attempt(&self, name: AttemptName) -> Option<Attempt> {
         let highest = AttemptName {
             attempt: Attempt::MAX,

@@ -252,9 +252,9 @@ struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// Opens an output file. If that fails by the owner's fault, opens a file with the default name
-    /// in the home directory and reports that to the owner. So the job's output is not lost because
-    /// of a mistyped path.
+    /// Opens an output file. If that fails and the owner can correct the fault, opens a file with
+    /// the default name in the home directory and notes this for the owner. So the job's output is
+    /// not lost because of a mistyped path.
     fn open(&mut self, what: &str, path: &Text, letter: char) -> Result<File, LaunchFault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
         let (ending, direct) = match letter {

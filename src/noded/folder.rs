@@ -10,7 +10,7 @@
 //!     orders     orders from noded to the shepherd, one per line; SIGUSR1 announces new orders
 //!     terminal   for an interactive job: the socket of the shepherd
 //!     usage      the usage of the job so far, rewritten periodically
-//! <state>/tombstones/<job>.<attempt>     marks a cancelled attempt or task; contains the order
+//! <state>/tombstones/<job>.<attempt>     marks a canceled attempt or task; contains the order
 //! ```
 //!
 //! The shepherd is the process that starts and watches the attempt. There are few files, because
@@ -189,7 +189,8 @@ impl Folder {
         self.path.try_exists().unwrap_or(true)
     }
 
-    /// The recorded shepherds of the attempt's script and tasks on this host, except that of `own`.
+    /// The recorded shepherds of the script and tasks of the attempt `own` on this host, except the
+    /// shepherd of `own` itself.
     pub fn other_shepherds(&self, own: AttemptName) -> Vec<Identity> {
         let place = self.path.parent().unwrap_or(&self.path);
         let others = names(place).unwrap_or_default().into_iter();
@@ -235,7 +236,7 @@ impl Folder {
         self.path.join("terminal")
     }
 
-    /// The identity of the shepherd.
+    /// The identity of the shepherd. Fails if the record cannot be read or has another version.
     pub fn identity(&self) -> io::Result<Identity> {
         // Check the version first: the format may differ between versions.
         let Versioned { version } = self
@@ -490,7 +491,7 @@ impl Built {
     }
 }
 
-/// Writes the tombstone of a cancelled attempt: a file that marks the attempt as cancelled. An
+/// Writes the tombstone of a canceled attempt: a file that marks the attempt as canceled. An
 /// existing tombstone is overwritten in place, which works even on a full disk.
 pub fn write_tombstone(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;

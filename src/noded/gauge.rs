@@ -8,8 +8,8 @@ use crate::sys::sensors;
 
 /// The smallest change of the load that is reported, in thousandths of a processor.
 const MIN_LOAD_CHANGE: u32 = 250;
-/// On hosts with many processors, changes of the load are reported from 1 / `LOAD_STEPS` of the
-/// number of processors on.
+/// On hosts with many processors, only changes of the load by at least 1 / `LOAD_STEPS` of the
+/// number of processors are reported.
 const LOAD_STEPS: u32 = 50;
 /// Changes of the used memory or swap are reported only above 1 / `MEMORY_STEPS` of the memory.
 const MEMORY_STEPS: u64 = 64;

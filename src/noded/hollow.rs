@@ -27,7 +27,7 @@ impl Hollow {
         self.ends.insert((end, name));
     }
 
-    /// Ends a cancelled job, even if it is suspended. None if there is no such job.
+    /// Ends a canceled job, even if it is suspended. None if there is no such job.
     pub fn cancel(&mut self, name: AttemptName, now: Span) -> Option<AttemptOutcome> {
         let used = self.forget(name, now)?;
         Some(AttemptOutcome {

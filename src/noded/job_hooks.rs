@@ -2,7 +2,7 @@
 //! shepherd runs them on the job's first node. A program that exceeds its time limit is killed with
 //! its descendants.
 //!
-//! A program that runs before the job can prevent the start of the job. If the job is cancelled,
+//! A program that runs before the job can prevent the start of the job. If the job is canceled,
 //! that program is killed. A program that runs after the job cleans up, so a cancel does not kill
 //! it.
 

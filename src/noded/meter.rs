@@ -55,10 +55,11 @@ impl UsageMeter {
         self.so_far
     }
 
-    /// Samples the job's living processes and `others`: processes of the same job whose usage other
-    /// shepherds on this host record. If the memory seems to exceed `threshold_kb`, it is measured
-    /// again: then shared pages count once, and pages of files on disk do not count. This takes
-    /// longer. Without a threshold (`u64::MAX`), files in shared memory do not count.
+    /// Samples the job's living processes and `others`: processes of the same job under other
+    /// shepherds on this host, which record the usage of these processes. If the memory seems to
+    /// exceed `threshold_kb`, it is measured again: then shared pages count once, and pages of
+    /// files on disk do not count. This takes longer. Without a threshold (`u64::MAX`), files in
+    /// shared memory do not count.
     pub fn measure(
         &mut self,
         cgroup: Option<&Cgroup>,

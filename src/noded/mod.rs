@@ -7,8 +7,8 @@
 //!
 //! 1. The shepherd creates the attempt's directory before it forks the job. If the directory exists
 //!    already, the shepherd does not start the job. So no attempt runs twice ([`folder`]).
-//! 2. A cancel creates a tombstone, a file that marks the attempt as cancelled, even if noded has
-//!    not seen the attempt. So a cancelled attempt never starts ([`attempts`]).
+//! 2. A cancel creates a tombstone, a file that marks the attempt as canceled, even if noded has
+//!    not seen the attempt. So a canceled attempt never starts ([`attempts`]).
 //! 3. noded refuses to start or cancel an unknown attempt below the highest known attempt of the
 //!    job. It also refuses a schedd with an epoch below the highest known epoch. The epoch is a
 //!    number that grows with each start of schedd ([`attempts`], [`daemon`]).

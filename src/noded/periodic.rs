@@ -54,7 +54,7 @@ impl Periodic {
     }
 
     /// The next time at which a hook is due, or a running hook exceeds its time limit; None if
-    /// there is no hook.
+    /// there is no hook, or if all hooks have been killed and have not exited yet.
     pub fn due(&self) -> Option<Span> {
         self.entries.iter().filter_map(PeriodicHook::due).min()
     }

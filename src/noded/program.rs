@@ -84,8 +84,8 @@ fn split_arguments(arguments: &Text) -> impl Iterator<Item = OsString> {
     words.map(|word| OsString::from_vec(word.strip_suffix(b"\0").unwrap_or(word).to_vec()))
 }
 
-/// The shell of an interactive job. A login shell of a known kind reads its profile, appends
-/// `commands` to `PATH`, and replaces itself with a second shell.
+/// The shell of an interactive job. If `commands` is given, a login shell of a known kind reads its
+/// profile, appends `commands` to `PATH`, and replaces itself with a second shell.
 fn shell(
     mut words: Vec<OsString>,
     login: bool,

@@ -2,7 +2,7 @@
 //! outlives noded, so a restart of noded does not lose the job's exit status. The shepherd is
 //! outside the job's cgroup and session, so it is not ended together with the job.
 //!
-//! The shepherd's main steps, in this order: record the attempt, check that it was not cancelled,
+//! The shepherd's main steps, in this order: record the attempt, check that it was not canceled,
 //! run hooks and stage files in, fork the job, watch it, kill remaining processes, run hooks and
 //! stage files out, and record the outcome.
 
@@ -191,7 +191,7 @@ fn other_owner(site: &Site, account: &UserAccount) -> Option<(u32, u32)> {
     (account.uid != site.own.uid).then_some((account.uid, account.gid))
 }
 
-/// Runs the job until it ends, unless the attempt was cancelled or cannot start. Returns the
+/// Runs the job until it ends, unless the attempt was canceled or cannot start. Returns the
 /// outcome, and the `TMPDIR` to remove, if any.
 fn run_attempt(
     site: &Site,
@@ -269,7 +269,7 @@ struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
-    /// Creates the job's `TMPDIR`, unless the attempt uses the `TMPDIR` of the script, and the
+    /// Creates the job's `TMPDIR` (except for a task that uses the `TMPDIR` of the script) and the
     /// terminal of an interactive job. Then runs the job. Returns the outcome, and the `TMPDIR` to
     /// remove, if any.
     fn run(

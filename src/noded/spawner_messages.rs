@@ -36,7 +36,8 @@ pub enum SpawnerMessage {
     LeftBehind(AttemptName, String),
 }
 
-/// Reads the next message at noded's end of a socket. None if the other end is closed.
+/// Reads the next message at noded's end of a socket. None if the other end is closed. Fails with
+/// [`io::ErrorKind::WouldBlock`] if no message has arrived.
 pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerMessage, Option<OwnedFd>)>> {
     let mut buffer = [0; MAX_MESSAGE];
     let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else {

@@ -59,7 +59,7 @@ pub enum StagingResult {
     Done,
     /// The work failed, for this reason.
     Failed(String),
-    /// The work was cancelled, and the worker killed.
+    /// The work was canceled, and the worker killed.
     Cancelled,
     /// The work exceeded its time limit, and the worker was killed.
     Late,
@@ -96,7 +96,7 @@ impl StagingWorker<'_> {
         Ok(())
     }
 
-    /// Waits until the worker ends, is cancelled, or exceeds its time limit.
+    /// Waits until the worker ends, is canceled, or exceeds its time limit.
     fn wait(&self, mut worker: RunningProgram, signals: &SignalFd, mut seen: u64) -> StagingResult {
         let mut ordered = false;
         let mut cancelled = self.is_cancelled(&mut seen);
@@ -170,7 +170,7 @@ pub fn to_result(done: io::Result<StagingResult>) -> Result<(), String> {
     match done.map_err(not_delivered)? {
         StagingResult::Done => Ok(()),
         StagingResult::Failed(why) => Err(why),
-        StagingResult::Cancelled => Err("the delivery of files was cancelled".into()),
+        StagingResult::Cancelled => Err("the delivery of files was canceled".into()),
         StagingResult::Late => Err("the delivery of files exceeded its time limit".into()),
     }
 }

@@ -6,8 +6,8 @@ use crate::model::resource::{ResourceType, ResourceValue, Resources};
 /// thousandths for fractional resources.
 pub type Amounts = Box<[i64]>;
 
-/// The maximum amount of a resource that counts for one node (256 TiB of memory), so that sums over
-/// a cluster and multiples of requests fit in 64 bits.
+/// The maximum amount of a resource on one node (256 TiB of memory). A larger amount counts as this
+/// maximum, so that sums over a cluster and multiples of requests fit in 64 bits.
 pub const MAX_NODE_AMOUNT: i64 = 1 << 48;
 
 /// Adds `more` to `amounts`, element by element.
@@ -117,8 +117,8 @@ impl Catalog {
         &self.names
     }
 
-    /// An amount of the resource with this index as a typed value, as in the share of a job; sizes
-    /// are in kilobytes.
+    /// An amount of the resource with this index as a typed value, as in the share of a job. A size
+    /// is rounded up to kilobytes; a negative size becomes 0.
     pub fn value(&self, index: usize, amount: i64) -> ResourceValue {
         ResourceValue::of_amount(self.kinds[index], amount)
     }

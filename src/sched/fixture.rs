@@ -255,8 +255,8 @@ impl TestCluster {
         self
     }
 
-    /// Sets the facts that preemption uses of a running job: the start time in seconds, the
-    /// priority, and everything that `also` changes.
+    /// Sets how preemption sees a running job: the start time in seconds, the priority, and
+    /// everything that `also` changes.
     pub fn candidate(
         mut self,
         id: JobId,
@@ -278,7 +278,8 @@ impl TestCluster {
     }
 
     /// Adds a suspended job that ran on these nodes from second 0 to second `since`, has released
-    /// its CPUs, and waits to resume.
+    /// its CPUs, and waits to resume. `score` is its priority at its start. Its preemptor is job
+    /// 99.
     pub fn suspended(
         mut self,
         id: u64,

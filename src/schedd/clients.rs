@@ -32,7 +32,8 @@ const MAX_CONNECTIONS_PER_USER: usize = 200;
 /// Connections with an incomplete message or an unread reply are closed this long after the last
 /// complete message.
 const MESSAGE_TIMEOUT: Span = Span::seconds(30);
-/// Connections without requests are closed after this time.
+/// Other connections are closed this long after the last complete message, unless the client waits
+/// for a reply.
 const IDLE_TIMEOUT: Span = Span::seconds(300);
 /// Maximum size in bytes of replies that a client has not read. Clients with more are disconnected.
 const MAX_BACKLOG: usize = 4 << 20;
@@ -54,7 +55,8 @@ pub struct Clients {
 struct Connection {
     link: FrameSocket,
     caller: Caller,
-    /// The job that the client waits for.
+    /// The job that must end before the client gets its reply; None if the client does not wait for
+    /// the end of a job.
     awaits: Option<JobId>,
     /// Whether the client waits for something other than the end of a job, such as a change of
     /// jobs.
@@ -263,7 +265,8 @@ impl Clients {
         tokens
     }
 
-    /// Removes a connection, to pass it to a reader.
+    /// Removes a connection, to pass it to a reader. None if the client is no longer connected, or
+    /// if its descriptor cannot be duplicated.
     pub fn detach(&mut self, token: Token) -> Option<(UnixStream, Caller)> {
         let client = self.connections.remove(&token)?;
         let stream = client.link.stream().try_clone().ok()?;

@@ -69,7 +69,8 @@ fn or_none(list: &[String]) -> String {
     }
 }
 
-/// Makes schedd exit, and waits until it has unlocked the spool.
+/// Makes schedd exit, and waits at most five seconds until it has unlocked the spool. Succeeds if
+/// no schedd is running.
 pub fn stop(home: &Home) -> Result<()> {
     let reply = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
     match reply {

@@ -35,8 +35,8 @@ impl Schedd {
         }
     }
 
-    /// When the time to try again has come, tries the queries again that wait for a newer snapshot.
-    /// Snapshots are limited in rate and number.
+    /// If the time to try again has come, tries again to answer the queries that wait for a newer
+    /// snapshot. Snapshots are limited in rate and number.
     pub(super) fn retry_forecasts(&mut self) {
         let now = monotonic();
         self.snapshots.expire(now);

@@ -172,7 +172,8 @@ impl Schedd {
     }
 
     /// Completes a case: queues the request or the decision for the next tick (pass of the event
-    /// loop), or refuses the request. An error in `decision` has the name of the hook that refused.
+    /// loop), or refuses the request. An error in `decision` has the name of the hook that refused,
+    /// failed or could not be run.
     fn complete(&mut self, case: Case, decision: Result<(), (String, Refusal)>) {
         let Case {
             matter, set, by, ..

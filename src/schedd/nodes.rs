@@ -218,7 +218,7 @@ impl Nodes {
         })
     }
 
-    /// Reads what a noded has sent.
+    /// Reads the reports of a noded, as events. A lost connection is an event, too.
     pub fn receive(&mut self, index: usize) -> Vec<NodedEvent> {
         let Some(target) = self.targets.get_mut(&index) else {
             return Vec::new();
@@ -283,7 +283,7 @@ impl Nodes {
         target.map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
-    /// The socket of the connected noded of `node`.
+    /// The socket of the noded of `node`; None if this noded is not connected.
     pub fn socket_of(&self, node: &str) -> Option<&Path> {
         self.targets
             .values()
@@ -308,7 +308,7 @@ impl Nodes {
         backlog > MAX_BACKLOG
     }
 
-    /// Sends an order to one noded.
+    /// Sends an order to one noded, if it is connected.
     pub fn send_to(&mut self, index: usize, order: &ScheddOrder) -> Vec<NodedEvent> {
         self.targets
             .get_mut(&index)
@@ -340,14 +340,15 @@ impl Nodes {
         self.targets.get(&index).is_some_and(Target::is_admitted)
     }
 
-    /// The nodes of a noded. Reports of the noded on other nodes are ignored.
+    /// The nodes of a noded; empty while it is not connected. Reports of the noded on other nodes
+    /// are ignored.
     pub fn presents(&self, index: usize) -> &[String] {
         self.targets
             .get(&index)
             .map_or(&[], |target| &target.presents)
     }
 
-    /// The kernel's boot id, as a noded reported it.
+    /// The kernel's boot id, as a noded reported it; empty before its first greeting.
     pub fn boot(&self, index: usize) -> String {
         self.targets
             .get(&index)
@@ -355,7 +356,7 @@ impl Nodes {
             .unwrap_or_default()
     }
 
-    /// The identity of a noded's state directory.
+    /// The identity of a noded's state directory; empty before its first greeting.
     pub fn directory(&self, index: usize) -> String {
         self.targets
             .get(&index)
@@ -471,7 +472,7 @@ impl Target {
     }
 
     /// Starts schedd's own noded, unless it runs or has just been started. The delay between two
-    /// starts grows until schedd can connect.
+    /// starts grows until the noded sends its greeting.
     fn start_own(&mut self, now: Span) {
         let Some(home) = self.address.own.clone() else {
             return;

@@ -150,10 +150,10 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     Ok(())
 }
 
-/// Locks and loads the spool (schedd's database). If another schedd has locked the spool, fails
-/// without `ready`. With `ready`, waits until the other schedd answers requests (returns None) or
-/// has exited. Another command may have started the other schedd at the same time, or it may be
-/// about to exit.
+/// Locks and loads the spool (schedd's database). If another schedd has locked the spool: without
+/// `ready`, fails at once; with `ready`, waits until the other schedd answers requests (returns
+/// None) or has exited, and fails after [`TAKEOVER_TIMEOUT`]. The other schedd may have just been
+/// started by another command, or may be about to exit.
 fn lock_and_load(home: &Home, ready: bool) -> Result<Option<Recovered>> {
     let until = clock::monotonic() + TAKEOVER_TIMEOUT;
     while clock::monotonic() < until {

@@ -1,4 +1,4 @@
-//! Data other than jobs that schedd stores, and the loading of the spool at startup.
+//! What schedd stores besides jobs, and the loading of the spool at startup.
 
 pub mod checkpoints;
 pub mod cycles;

@@ -11,12 +11,12 @@ use crate::server::setup::Setup;
 pub struct Caller {
     /// Name, uid and gid.
     pub owner: Owner,
-    /// Operator, manager, root, or the account that the server runs as.
+    /// Whether the user is an operator, a manager, root, or the account that the server runs as.
     pub privileged: bool,
-    /// Manager, root, or the account that the server runs as. The right of an operator is not
-    /// enough.
+    /// Whether the user is a manager, root, or the account that the server runs as. The right of an
+    /// operator is not enough.
     pub manager: bool,
-    /// Root, or the account that the server runs as.
+    /// Whether the user is root, or the account that the server runs as.
     is_ourselves: bool,
     host: String,
 }
@@ -57,7 +57,7 @@ impl Caller {
         &self.host
     }
 
-    /// Root, or the account that the server runs as.
+    /// Whether the user is root, or the account that the server runs as.
     pub fn is_ourselves(&self) -> bool {
         self.is_ourselves
     }

@@ -23,7 +23,8 @@ pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
 }
 
 /// The final charge for an attempt that has just ended. `event`, if given, is the event that ended
-/// it. Without a final measurement by the shepherd, the last reported duration counts.
+/// it. Without a final measurement by the shepherd, the last reported duration counts. None if the
+/// attempt has not ended or is not charged.
 pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> Option<Charge> {
     let run = job.life.run.as_ref().filter(|run| !run.open)?;
     let factor = charged(setup, job)?;

@@ -45,7 +45,7 @@ impl Grantees {
         self.0.retain(|name, _| !names.contains(name));
     }
 
-    /// Removes names that no longer have rights, and binds new names with existing accounts.
+    /// Removes names that no longer have rights, and binds new names if their accounts exist.
     pub fn follow(&mut self, server: &ServerConfig, accounts: &dyn Accounts) {
         let named: BTreeSet<&str> = people(server).filter_map(UserPattern::account).collect();
         self.0.retain(|name, _| named.contains(name.as_str()));

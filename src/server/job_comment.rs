@@ -40,7 +40,7 @@ pub fn comment(
             Some(Some(format!("Lost contact with node {node} on {}", now())))
         }
         Event::StartTimedOut { after, .. } => Some(Some(format!(
-            "Job start not confirmed within {} s, being cancelled",
+            "Job start not confirmed within {} s, being canceled",
             after.as_seconds()
         ))),
         Event::Preempted { .. } => preempted(job, "Job is preempted", server).map(Some),

@@ -21,7 +21,8 @@ pub fn check_interval(timeout: Option<Span>) -> Span {
     Span(eighth.clamp(1000, 30_000))
 }
 
-/// Cancels an attempt if its node has not confirmed the start in time.
+/// Cancels each attempt if its node has not confirmed the start of the attempt in time. Does
+/// nothing if `start_timeout` is not set.
 pub fn cancel_overdue_starts(server: &mut ServerState) {
     let Some(timeout) = server.setup.config.launch.start_timeout else {
         return;
@@ -42,7 +43,7 @@ pub fn cancel_overdue_starts(server: &mut ServerState) {
 }
 
 /// The attempt of a job if its start is overdue: the timeout and the time limits of hooks and
-/// prologue have passed since the start, or since the node came up. None for a job with stage-in or
+/// prologue have passed since the start and since the node came up. None for a job with stage-in or
 /// a private directory, because its preparation may take longer. None if the node is down, because
 /// the node may have started the job and report this later.
 fn overdue_attempt(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {

@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Handles an inventory: marks the listed nodes as up, applies the status of each listed script,
-/// and handles scripts on these nodes that are missing in the inventory. `report_dispatch`
-/// handles the tasks.
+/// and handles scripts that these nodes should run but that are missing in the inventory.
+/// `report_dispatch` handles the tasks.
 pub fn apply_inventory(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -79,9 +79,9 @@ pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Op
     let jobs = job_list_text(&ids, |job| job.full(&server.setup.name));
     let short = |identity: &str| identity.chars().take(8).collect::<String>();
     Some(format!(
-        "refused a noded whose state directory has identity {}: {jobs} may still be running under \
-         the noded whose state directory has identity {}; start noded with the latter directory, \
-         or, if the host will not return, run pbsnodes --gone {node}",
+        "refused a noded with state directory identity {}: {jobs} may still be running under the \
+         noded with state directory identity {}; start noded with the latter directory, or, if the \
+         host will not return, run pbsnodes --gone {node}",
         short(directory),
         short(own)
     ))

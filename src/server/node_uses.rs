@@ -1,5 +1,5 @@
-//! The time when a job last released resources on each node. To save a write for each job, the time
-//! is kept in memory and written with the next change of the node, or periodically.
+//! For each node, the time when a job last released resources there. To save a write for each job,
+//! the time is kept in memory and written with the next change of the node, or periodically.
 
 use crate::model::job::NodeShare;
 use crate::model::time::Time;

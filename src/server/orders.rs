@@ -78,7 +78,8 @@ pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
         return (Span(0), Some(signal::KILL));
     }
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
-    // A job of which a checkpoint is wanted gets SIGTERM first, even with a grace of 0 (Y17).
+    // If a checkpoint of the job is wanted, the job gets SIGTERM first, even with a grace of 0
+    // (Y17).
     let first = (run.checkpoint == CheckpointProgress::Wanted).then_some(signal::TERM);
     if !job.was_preempted(run) {
         return (usual, first);
@@ -151,7 +152,7 @@ fn job_hooks(server: &ServerState, job: &Job) -> Option<Box<JobHooks>> {
     }))
 }
 
-/// The amount of a resource in the first share, which runs the script.
+/// The amount of a resource in the first share, on the node that runs the script.
 fn granted_amount(run: &Run, resource: &str) -> Option<i64> {
     run.shares
         .first()?

@@ -216,8 +216,8 @@ fn script(job: JobId, attempt: Attempt) -> TaskName {
     }
 }
 
-/// Sets nodes offline if an ended attempt reports the failure of a hook that makes its node unfit
-/// for jobs.
+/// Sets these nodes offline if an attempt on them has ended and reports a failure of a hook that
+/// makes the nodes unfit for jobs.
 fn set_unfit_offline(server: &mut ServerState, nodes: &[String], status: &AttemptStatus) {
     if let AttemptStatus::Ended(outcome) = status
         && let Some(why) = &outcome.unfit

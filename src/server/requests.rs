@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 /// Applies a request. While the spool (schedd's database) has no space, `no_space` is the refusal
 /// of each request that could make the spool grow much. Jobs can still be held, released and
-/// deleted.
+/// deleted, and a repeated submission still gets its reply.
 pub fn apply(
     server: &mut ServerState,
     history: &dyn JobHistory,

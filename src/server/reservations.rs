@@ -493,8 +493,8 @@ fn begin_or_end_due(server: &mut ServerState, id: &str) {
     }
 }
 
-/// Ends the running jobs of a reservation at the end of an occurrence. At the end of the last
-/// occurrence, deletes all jobs.
+/// At the end of an occurrence of a reservation, requeues its running jobs that are rerunnable, and
+/// deletes its other running jobs. At the end of the last occurrence, deletes all its jobs.
 fn end_jobs(server: &mut ServerState, id: &str) {
     let Some(reservation) = server
         .reservation(id)

@@ -90,10 +90,10 @@ impl SchedulerView {
         self.state.prioritise(policy, now);
     }
 
-    /// Waiting jobs, each with the limit by which this plan blocks it, if the limit is within its
-    /// owner's control, such as a limit on its array, owner, group or project; None if there is no
-    /// such limit. Jobs for which this limit cannot have changed since the previous plan are
-    /// omitted. Not recorded, because plans do not depend on these limits.
+    /// For each waiting job, the limit by which this plan blocks the job. Only limits within the
+    /// owner's control count, such as a limit on the job's array, owner, group or project; None if
+    /// no such limit blocks the job. Jobs for which this limit cannot have changed since the
+    /// previous plan are omitted. Not recorded, because plans do not depend on these limits.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         self.state.judge_limits(plan)
     }

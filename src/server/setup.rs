@@ -52,7 +52,8 @@ pub struct Setup {
     pub name: String,
     /// The short name of this host.
     pub host: String,
-    /// Multi-user server: jobs run as their owners, and root and system accounts may not submit.
+    /// Whether the server serves several users: jobs run as their owners, and root and system
+    /// accounts may not submit.
     pub shared: bool,
     /// All resource definitions.
     pub resources: Resources,

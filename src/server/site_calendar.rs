@@ -215,8 +215,8 @@ fn update_site_time(server: &mut ServerState) {
     server.set_site_time(SiteTime { dedicated, prime });
 }
 
-/// When missing configured reservations are next searched for; None if the configuration has no
-/// reservations.
+/// When schedd next tries to create missing configured reservations; None if the configuration has
+/// no reservations.
 pub(crate) fn next_retry(server: &ServerState) -> Option<Time> {
     let reservations = &server.setup.config.reservations;
     (!reservations.is_empty()).then(|| server.now + RETRY_INTERVAL)

@@ -255,7 +255,7 @@ impl ServerState {
         }
     }
 
-    /// Whether schedd has run for longer than `time`, which gives nodes time to connect.
+    /// Whether schedd has run for longer than `time`, so that nodes had this time to connect.
     pub fn is_settled(&self, time: Span) -> bool {
         self.now.since(self.began) > time
     }

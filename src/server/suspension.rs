@@ -25,8 +25,10 @@ use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
-    /// `qsig -s suspend` and related signals, for operators only. Of an array, changes only the
-    /// subjobs that can be suspended or resumed. Refused if no job can.
+    /// Handles `qsig -s suspend` and related signals, which only operators and managers may send.
+    /// If `id` is an array, the request applies to its started subjobs, or to those of them in
+    /// `only`. Subjobs that cannot be suspended or resumed are skipped. The request is refused if
+    /// it changes no job.
     pub(crate) fn suspend_or_resume(
         &mut self,
         id: JobId,
@@ -184,8 +186,8 @@ pub fn handle_part(
     }
 }
 
-/// Completes the suspension of a job once all its parts have stopped. The job then releases
-/// resources.
+/// Completes the suspension of a job if all its parts have stopped; otherwise does nothing. The job
+/// then releases the resources that its suspension mode names.
 pub fn complete_suspension(server: &mut ServerState, id: JobId) {
     let newly = server
         .job(id)

@@ -31,7 +31,7 @@ pub fn node_of(job: &Job, attempt: Attempt, task: TaskNumber) -> Option<&str> {
     }
 }
 
-/// The jobs with running tasks on the nodes that `is_here` selects.
+/// The jobs with unfinished tasks on the nodes that `is_here` selects.
 pub fn running_on(server: &ServerState, is_here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
     let mut jobs = Vec::new();
     for job in server.holders() {

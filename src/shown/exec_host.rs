@@ -89,7 +89,7 @@ pub fn exec_gpus(shares: &[NodeShare]) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The processors of a share.
+/// The number of processors of a share; 0 if the share has no `ncpus`.
 pub fn processors(share: &NodeShare) -> i64 {
     share
         .taken

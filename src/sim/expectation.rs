@@ -26,8 +26,8 @@ pub struct Expectation {
     pub assertions: Vec<Assertion>,
 }
 
-/// One expected value. It belongs to the job or, if the comment begins with "Of the cluster", to
-/// the cluster.
+/// One expected value. It belongs to the job of the expectation, or to the cluster if the
+/// description of the variant begins with "Of the cluster".
 #[derive(Clone, Debug, PartialEq)]
 pub enum Assertion {
     /// The first start; None for a job that never starts.
@@ -42,11 +42,11 @@ pub enum Assertion {
     Chunks(BTreeMap<String, u64>),
     /// The job state, a letter of PBS.
     State(JobState),
-    /// The stage of the scheduling cycle that did not let the job start.
+    /// The stage of the scheduling cycle to which the reason code of the waiting job belongs.
     Stage(CycleStage),
     /// The code of the reason why the job waits.
     Reason(String),
-    /// A part of the comment.
+    /// A part of the job's comment or, if the job has none, of the reason why the job waits.
     Comment(String),
     /// The planned start; None for no planned start.
     PlannedStart(Option<Span>),
@@ -67,7 +67,7 @@ pub enum Assertion {
     PreemptionAction(PreemptAction),
     /// The cause of the last preemption.
     PreemptionCause(PreemptCause),
-    /// Whether the first start is a backfill: a job before it in the queue order keeps waiting.
+    /// Whether the first start is a backfill: the job starts ahead of a job that keeps waiting.
     Backfilled(bool),
     /// The exit status.
     Exit(i64),

@@ -53,9 +53,9 @@ pub struct Users {
     pub users: usize,
     /// The mean of the users' means.
     pub mean: f64,
-    /// The 90th percentile.
+    /// The 90th percentile of the users' means.
     pub p90: f64,
-    /// The largest number.
+    /// The largest of the users' means.
     pub max: f64,
     /// The Gini coefficient: 0 if the means of all users are equal, near 1 if there are many users
     /// and all but one have mean 0.
@@ -163,7 +163,7 @@ fn mean(numbers: &[f64]) -> f64 {
     }
 }
 
-/// The percentile `part` (0 to 1) of sorted numbers.
+/// The percentile `part` (0 to 1) of sorted numbers; 0 if there are no numbers.
 fn percentile(sorted: &[f64], part: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;
@@ -176,7 +176,7 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// The Gini coefficient of sorted numbers that are at least 0.
+/// The Gini coefficient of sorted numbers that are at least 0; 0 if their sum is 0.
 fn gini(sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let total: f64 = sorted.iter().sum();

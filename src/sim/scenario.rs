@@ -17,9 +17,10 @@
 //! start = 0
 //! ```
 //!
-//! Times are seconds from the beginning of the scenario, or texts such as "1h" and "1:30:00". A
-//! file with an error is refused as a whole, and the message names the line. But if the arguments
-//! of `qsub` have an error, only that job is refused, so a scenario can expect the refusal.
+//! A time is a number of seconds, or a text such as "1h" or "1:30:00". Points in time are counted
+//! from the beginning of the scenario. A file with an error is refused as a whole, and the message
+//! names the line. But if the arguments of `qsub` have an error, only that job is refused, so a
+//! scenario can expect the refusal.
 
 mod events;
 

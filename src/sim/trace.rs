@@ -45,7 +45,7 @@ pub struct TraceSummary {
     pub submitted_before_zero: usize,
     /// Jobs that the file lists after a job with a later submission.
     pub out_of_order: usize,
-    /// The jobs that remain to be replayed.
+    /// The jobs that no rule dropped. [`Trace::window`] does not change this number.
     pub jobs: usize,
 }
 

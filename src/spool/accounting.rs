@@ -52,8 +52,9 @@ impl Spool {
     }
 }
 
-/// Writes a record with the end `at`, unless the table contains it. The stored `eligible`, if any,
-/// is not earlier than the end of the job's previous attempt.
+/// Writes the record of an attempt with the end `at`. If the table already has a record of this
+/// attempt, does nothing. The stored `eligible`, if any, is not earlier than the end of the job's
+/// previous attempt.
 pub(super) fn write(
     transaction: &Transaction,
     at: Time,

@@ -43,12 +43,12 @@ pub(super) const AMOUNTS: &str =
 const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb, factor, amounts";
 
 impl Spool {
-    /// Passes all charges to `each`, oldest first.
+    /// Passes all charges to `each`, in the order of their ends.
     pub fn charges(&self, each: impl FnMut(Charge)) -> Result<(), SpoolError> {
         self.charges_before(Time::NEVER, each)
     }
 
-    /// Passes the charges that ended before a time to `each`, oldest first.
+    /// Passes the charges that ended before a time to `each`, in the order of their ends.
     pub fn charges_before(
         &self,
         before: Time,
@@ -89,7 +89,7 @@ fn charge(row: &Row) -> Result<Charge, SpoolError> {
     })
 }
 
-/// Writes a completed charge, unless the table contains it.
+/// Writes a completed charge. If the table already has a charge with this key, does nothing.
 pub(super) fn write(
     transaction: &Transaction,
     (job, attempt, part): ChargePart,

@@ -1,8 +1,8 @@
 //! The table of dependencies between jobs, with indexes for both jobs; and the labels of jobs
 //! (Q29), by which dependencies can refer to jobs.
 //!
-//! A row is deleted with the job that waits. A dependency that is met keeps its row, because the
-//! job on which it depends still displays it.
+//! A row is deleted with the waiting job. A dependency that is met keeps its row, because the job
+//! that was waited for still displays the dependency.
 
 use super::{Spool, SpoolError};
 use crate::model::job::dependency::effects::TieState;

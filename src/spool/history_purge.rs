@@ -43,9 +43,9 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
     Ok(())
 }
 
-/// Purges all jobs that finished before a time, the scripts and environments that only they used,
-/// and earlier events of deleted reservations. A job or array with an open attempt stays until the
-/// node has reported the end of the attempt.
+/// Purges all jobs that finished before a time, and the scripts and environments that no other job
+/// uses. Also deletes the events of deleted reservations before this time. A job or array with an
+/// open attempt stays until the node has reported the end of the attempt.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
     let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1

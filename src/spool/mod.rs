@@ -96,8 +96,9 @@ impl SpoolError {
         }
     }
 
-    /// Replaces a vague SQLite error by the cause that a test write finds. From SQLite's code, a
-    /// read-only file system, a lack of file descriptors and a broken disk cannot be distinguished.
+    /// Replaces a vague SQLite error by the cause that a test write finds, because SQLite's error
+    /// code does not distinguish a read-only file system, a lack of file descriptors and a broken
+    /// disk. If the test write succeeds, the error stays unchanged.
     fn explained(self, folder: &Path) -> SpoolError {
         let SpoolError::Sqlite(error) = &self else {
             return self;

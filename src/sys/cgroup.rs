@@ -219,9 +219,9 @@ fn remove_below(folder: &Path) -> bool {
     any
 }
 
-/// Removes the cgroups in `parent` of jobs with a shepherd (the process that watches the job) that
-/// has ended. A cgroup with processes stays. The name of a cgroup ends with the pid of the
-/// shepherd.
+/// Removes each job's cgroup in `parent` if the job's shepherd (the process that watches the job)
+/// has ended. The name of the cgroup ends with the pid of the shepherd. A cgroup with processes
+/// stays.
 pub fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

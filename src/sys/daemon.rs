@@ -21,7 +21,7 @@ use std::process::{Child, Command, Stdio};
 const MAX_LOG: u64 = 8 << 20;
 
 /// The program file of a daemon: the file with this name in the directory of the running program,
-/// if it exists; else only the name, which is searched in the `PATH`.
+/// if it exists; else only the name, which exec looks up in `PATH`.
 fn program(name: &str) -> PathBuf {
     let next_to_this = env::program()
         .ok()

@@ -329,7 +329,7 @@ impl RunningProgram {
 
     /// Returns the program's result once, when the program has finished or has exceeded its time
     /// limit at `now`; at all other times None. With the result, also [kills](Self::kill) the
-    /// program, except if it has exited with usable output and [`Surroundings::Shared`]. The
+    /// program, except if it has [`Surroundings::Shared`] and has exited with usable output. The
     /// program can still exist until [`is_gone`](Self::is_gone) returns true.
     pub fn poll(&mut self, now: Span) -> Option<ProgramResult> {
         if self.is_finished {

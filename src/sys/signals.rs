@@ -1,4 +1,4 @@
-//! Signals to a daemon, which it reads from a descriptor.
+//! Signals to a daemon, which the daemon reads from a descriptor.
 
 use super::process::{self, Reaped};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};

@@ -185,8 +185,8 @@ pub fn set_group(gid: u32) -> io::Result<()> {
 /// another user calls this. This function does not allocate memory, unless root privileges could
 /// not be dropped.
 pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
-    // Join a keyring while still root. The keyring counts for root's key quota, so a used-up quota
-    // of the user cannot prevent joining it.
+    // Join a keyring while still root. The keyring counts toward root's key quota, so this works
+    // even if the user's quota is used up.
     keyring::join_session()?;
     setgroups(groups)?;
     setgid(Gid::from_raw(account.gid))?;
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             fault_of(Path::new("/usr/bin/env"), None),
             None,
-            "without /etc/shells, every shell is permitted"
+            "if /etc/shells does not exist, a shell need not be listed"
         );
     }
 

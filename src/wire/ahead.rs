@@ -21,10 +21,11 @@ pub enum ForecastQuery {
     /// `qstat --start`: when these jobs start; all waiting jobs if the list is empty. Answered by
     /// [`ForecastAnswer::Horizon`], then [`ForecastAnswer::JobForecast`].
     Starts(Vec<JobId>),
-    /// `qstat --holes`: the times and amounts of free resources for jobs with this request.
-    /// Answered by [`ForecastAnswer::Windows`].
+    /// `qstat --holes`: how many copies of this request fit on free resources now, and for how
+    /// long. Answered by [`ForecastAnswer::Windows`].
     Windows(Box<NewJob>),
-    /// `qstat --why`: why a job waits. Answered by [`ForecastAnswer::Explained`].
+    /// `qstat --why`: why a job waits. A held job is explained as if it had no holds. Answered by
+    /// [`ForecastAnswer::Explained`].
     Why(JobId),
     /// `qsub --dry-run`: when a job would start if it were submitted now. The job is validated as
     /// at submission, but not stored. Answered by [`ForecastAnswer::Tried`].
@@ -47,7 +48,7 @@ pub enum ForecastQuery {
     /// `qstat --limits`: the configured limits and their usage. Answered by
     /// [`ForecastAnswer::Limits`].
     Limits,
-    /// `qstat --resources`: the system-wide resources and their users. Answered by
+    /// `qstat --resources`: the system-wide resources and their usage. Answered by
     /// [`ForecastAnswer::Resources`].
     Resources,
 }
@@ -60,10 +61,11 @@ pub enum ForecastAnswer {
     /// Jobs with a forecast start, in the order of the starts, then jobs without a forecast start;
     /// several parts.
     JobForecast(Vec<JobForecast>),
-    /// Times and amounts of free resources, the largest amounts first; or the reason why a job with
-    /// this request could not start even on free resources.
+    /// The numbers of copies that fit now, each with the time for which they fit, the largest
+    /// number first; empty if none fits. The error is the reason why a job with this request can
+    /// never start, or a reason other than a lack of resources why it cannot start now.
     Windows(Result<Vec<FreeWindow>, Reason>),
-    /// The explanation; None for a job that does not wait for the scheduler.
+    /// The explanation; None for a job that does not wait.
     Explained(Option<Box<Explanation>>),
     /// The forecast for a job, as if the job were eligible.
     Tried {

@@ -29,8 +29,8 @@ pub struct BatchTarget {
     pub job: JobId,
     /// For an array: the action applies only to these subjobs; None for all.
     pub only: Option<Indices>,
-    /// True if the action applies to the array with this number if no job has this number. Some
-    /// clients keep only the digits of an id.
+    /// What happens if no job has this number: if true, the action applies to the array with this
+    /// number; if false, the action is refused. Some clients keep only the digits of an id.
     pub or_array: bool,
 }
 

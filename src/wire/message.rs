@@ -135,8 +135,8 @@ pub enum ClientRequest {
     /// Connects the caller, who must be the job's owner, to the terminal of a running interactive
     /// job (`qsub -I`). Answered by [`Reply::Attached`] with a descriptor.
     Attach(JobId),
-    /// Waits for a visible change of jobs. Answered by [`Reply::Changed`]. A further watch on the
-    /// same connection replaces the earlier watch.
+    /// Waits for a visible change of jobs. Answered by [`Reply::Changed`], possibly also without a
+    /// change of these jobs. A further watch on the same connection replaces the earlier watch.
     Watch {
         /// The jobs to watch.
         of: WatchedJobs,
@@ -763,25 +763,26 @@ pub struct ScheddStatus {
     pub version: String,
     /// The directory of the spool.
     pub spool: Text,
-    /// Number of jobs in each state.
+    /// Number of unfinished jobs in each state. An array counts once, and also each started subjob.
     pub jobs: Vec<(JobState, u64)>,
     /// The name of each node, and true if the node responds.
     pub nodes: Vec<(String, bool)>,
     /// Time since the start of schedd.
     pub uptime: Span,
-    /// The queued jobs, if none of them can ever run, no other job runs or waits for its begin
-    /// time, and every configured node has connected; otherwise None.
+    /// A report if none of the queued jobs can ever run; None otherwise. Also None if no job is
+    /// queued, if a job runs or waits for its begin time, or if a configured node has never
+    /// connected.
     #[serde(default)]
     pub stuck: Option<StuckJobs>,
 }
 
-/// The queued jobs, if none of them can ever run, even if every node were up and empty, and no
-/// other job runs or waits for its begin time. Held jobs do not count.
+/// A report that none of the queued jobs can ever run, even if every node were up and empty. schedd
+/// makes it only if no job runs or waits for its begin time. Held jobs do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckJobs {
-    /// Number of these jobs.
+    /// Number of queued jobs.
     pub jobs: u64,
-    /// The first of these jobs.
+    /// The queued job with the lowest number.
     pub first: JobId,
     /// Why the first job cannot run, and the most similar request that could run.
     pub why: String,

@@ -37,12 +37,12 @@ pub enum ScheddOrder {
         /// The attempt.
         attempt: Attempt,
     },
-    /// Start an attempt or a task. A repetition has no effect. noded refuses an attempt with a
-    /// lower number than the highest that it has received for the job.
+    /// Start an attempt or a task. noded answers a repetition only with the current status. noded
+    /// refuses an attempt if it knows an attempt of the job with a higher number.
     Start(Box<Launch>),
-    /// End the script of an attempt or one of its tasks: SIGTERM, then SIGKILL after `grace`. The
-    /// order is also valid for an attempt that noded has not received. Then noded never starts this
-    /// attempt.
+    /// End the script of an attempt or one of its tasks by a first signal, and by SIGKILL after
+    /// `grace`. The order is also valid for an attempt that noded has not received. Then noded
+    /// never starts this attempt.
     Cancel {
         /// The job.
         job: JobId,
@@ -50,9 +50,9 @@ pub enum ScheddOrder {
         attempt: Attempt,
         /// The task; 0 for the script.
         task: TaskNumber,
-        /// Time between SIGTERM and SIGKILL.
+        /// Time between the first signal and SIGKILL.
         grace: Span,
-        /// The signal to send first; None for SIGTERM.
+        /// The first signal; None for SIGTERM.
         signal: Option<i32>,
         /// True if the job is to run again. With a `signal`, it does not run again if the attempt
         /// exits with 0 or exceeds a limit (Y17). Output is delivered only if the job does not run
@@ -247,7 +247,7 @@ pub struct Launch {
     pub join: Join,
     /// The umask of the job and its output files; 077 if None.
     pub umask: Option<u32>,
-    /// The walltime limit.
+    /// The walltime limit; None for no limit, and for a task.
     pub walltime: Option<Span>,
     /// Time for which the job may exceed the walltime.
     pub overrun: Span,
@@ -259,7 +259,8 @@ pub struct Launch {
     /// The shares of the job on all nodes; the script runs on the node of the first share. For a
     /// task: only the share on which the task runs.
     pub shares: Vec<NodeShare>,
-    /// Number of OpenMP threads: `ompthreads` of the first chunk, otherwise `ncpus` of this chunk.
+    /// Number of OpenMP threads: `ompthreads` of the first chunk, otherwise the processors that the
+    /// first chunk got.
     pub threads: u32,
     /// Limits of the job other than the walltime.
     pub limits: RunLimits,
@@ -294,11 +295,11 @@ pub enum NodeReport {
         /// All attempts and tasks that schedd has not confirmed yet ([`ScheddOrder::Confirm`]).
         attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
     },
-    /// The facts of the nodes have changed.
+    /// The facts of all nodes of this noded, sent after a change.
     Nodes(Vec<NodeFacts>),
     /// The status of an attempt or a task has changed.
     Attempt(JobId, Attempt, TaskNumber, AttemptStatus),
-    /// The usage of running attempts and tasks.
+    /// The changed usages of running attempts and tasks. Unchanged usages are omitted.
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
     /// A process of an attempt sent this request. Answered by [`ScheddOrder::Tell`].
     TaskRequest(Box<TaskRequest>),

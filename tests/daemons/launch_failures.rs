@@ -155,7 +155,7 @@ fn an_unconfirmed_start_is_canceled_and_repeated_only_after_confirmation() {
     );
     let output = sandbox.run("tracejob", &[&id]).ok();
     assert!(
-        output.contains("Attempt 1 did not start within 1 s: cancelled"),
+        output.contains("Attempt 1 did not start within 1 s: canceled"),
         "{output}"
     );
     played.is_free();

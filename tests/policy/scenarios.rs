@@ -238,7 +238,7 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = -1"),
-            "`start` in [[expect]] must be seconds from the beginning",
+            "`start` in [[expect]] must be a number of seconds",
         ),
         (
             format!("{NODE}{JOB}{JOB}{expect}"),

@@ -12,8 +12,8 @@ use chrono::{
     Timelike,
 };
 
-/// Parses `text` relative to `now`, in the time zone of `now`. None if `text` is no date or before
-/// 1970.
+/// Parses `text` relative to `now`, in the time zone of `now`. None if `text` is no date, or is a
+/// date before 1970.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
     let is_numeric = [digits, seconds]
@@ -96,7 +96,8 @@ fn date_with_overflow(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
 }
 
 /// Converts local time to seconds since the Unix epoch. If the change to summer time skips a time,
-/// one hour is added to it. If a time occurs twice, the first occurrence counts.
+/// one hour is added to it; None if the result does not exist either. If a time occurs twice, the
+/// first occurrence counts.
 pub fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
     let exact = zone.from_local_datetime(&moment).earliest();
     let exact = exact.or_else(|| {

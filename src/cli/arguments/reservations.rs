@@ -64,7 +64,8 @@ fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
         .ok_or_else(|| Failure::usage(format!("illegal -{letter} time value")))
 }
 
-/// Parses the start and the end of `-R` and `-E`.
+/// Parses the start (`-R`) and the end (`-E`). An end without a date that is not after the start
+/// is moved by whole days until it is.
 pub fn bounds(
     from: Option<&OsString>,
     to: Option<&OsString>,

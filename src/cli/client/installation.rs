@@ -9,7 +9,7 @@ use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::message::{Detail, Question};
 
-/// The installation in use, as text for users.
+/// The installation in use, as text for users; None if [`Home::find`] fails.
 pub fn current() -> Option<String> {
     Home::find().ok().map(|home| home.to_string())
 }
@@ -25,7 +25,8 @@ pub fn other() -> Option<String> {
 }
 
 /// A hint for a failure that the choice of installation may explain: no server responds, or the
-/// installation in use does not have a job that the other installation has.
+/// installation in use does not have a job that the other installation has. None for other
+/// failures, or if the user has no other installation.
 pub fn hint(away: Option<&UnreachableServer>, unknown: Option<JobId>) -> Option<String> {
     if let Some(UnreachableServer::Silent(_)) = away {
         return other();
@@ -46,7 +47,8 @@ fn this_and_other() -> Option<(Home, Home)> {
     Some((home, other))
 }
 
-/// Whether an installation has a job with this id, or an array with the number of this id.
+/// Whether an installation has a job with this id, or an array with the number of this id. False if
+/// the installation does not answer.
 fn has_job(home: &Home, job: JobId) -> bool {
     let question = Question::JobsById(vec![job, JobId::array(job.number)], Detail::Row);
     let answers = QuerySource::open(home).and_then(|mut source| source.ask(&question));

@@ -69,8 +69,7 @@ pub struct PbsRsubArgs {
     /// Server: @server
     #[arg(short = 'q', value_name = "destination")]
     pub destination: Option<String>,
-    /// Reserve the hosts given as operands for maintenance, even if jobs run on them (operators
-    /// only)
+    /// Maintenance: reserve the hosts given as operands, even if jobs run on them (operators only)
     #[arg(long = "hosts")]
     pub whole: bool,
     /// Reserve the resources of the running job given as operand until its walltime ends, and move

@@ -54,7 +54,8 @@ pub struct PbsnodesArgs {
     /// With -S: show jobs and free resources
     #[arg(short = 'j')]
     jobs: bool,
-    /// With -S: do not shorten names
+    /// With -S: do not cut names and states to the width of their columns. Numbers, comments and
+    /// lists of jobs are never cut
     #[arg(short = 'L')]
     long: bool,
     /// Output format: json or dsv
@@ -82,7 +83,7 @@ pub struct PbsnodesArgs {
     /// Name of the server
     #[arg(short = 's', value_name = "SERVER")]
     server: Option<String>,
-    /// Hosts; with -v, nodes
+    /// Hosts; with -v, nodes. -o, -r, -C and --gone accept nodes also without -v
     #[arg(value_name = "HOST")]
     operands: Vec<String>,
 }

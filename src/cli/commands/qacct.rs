@@ -1,7 +1,7 @@
 //! `qacct`: accounting of users, accounts, projects and queues over time, and of single jobs.
 //!
 //! The usage of an attempt counts when the attempt ends. The server sums the accounting entries.
-//! For sums by day or month, the server sums by quarter of an hour, and qacct combines the quarters
+//! For sums by day or month, the server sums by quarter of an hour, and qacct combines these sums
 //! in the user's time zone.
 
 use crate::cli::arguments::getopt;
@@ -32,7 +32,7 @@ pub use entries::fields;
 
 /// Report resource usage from accounting records.
 ///
-/// Without options, qacct prints one line for each user over all records.
+/// Without options, qacct sums all records and prints one line for each user.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = "qacct",
@@ -53,11 +53,13 @@ pub struct QacctArgs {
     /// Jobs in these queues
     #[arg(short = 'q', value_name = "QUEUE,...", value_delimiter = ',')]
     queues: Vec<String>,
-    /// Jobs that ended at or after this time: 7d, today, 2026-11, 2026-11-20, or a date as for qsub
-    /// -a
+    /// Attempts that ended at or after this time: 7d (7 days ago), today or 2026-11-20 (from
+    /// midnight on), 2026-11 (from the first day on), or [[[[CC]YY]MM]DD]hhmm[.SS] (hhmm alone:
+    /// today; without a month or year: the latest such date that has passed)
     #[arg(short = 'b', value_name = "BEGIN")]
     begin: Option<String>,
-    /// Jobs that ended before the end of this period; the same values as for -b
+    /// Attempts that ended before this time, or before the end of this day or month; values as for
+    /// -b
     #[arg(short = 'e', value_name = "END")]
     end: Option<String>,
     /// Group the sums by these keys, in this order
@@ -266,7 +268,7 @@ fn without_records(operand: &Operand, server: &ServerFacts) -> Failure {
     )
 }
 
-/// The time range that a value of `-b` or `-e` denotes.
+/// The time range that a value of `-b` or `-e` denotes; None without a value.
 fn moment(text: Option<&str>, now: Wall) -> Result<Option<period::TimeRange>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let clock = Local.timestamp_opt(now.0, 0).single();

@@ -104,8 +104,8 @@ struct Session<'a> {
     /// The active objects, to which commands without names apply.
     active: BTreeMap<ObjectKind, Vec<String>>,
     history: Vec<String>,
-    /// The objects and the limit that the previous command set with `=`; None if it set no limit,
-    /// or if `is_read` is false.
+    /// The objects and the limit of the previous command, if this command set only one limit, with
+    /// `=`; otherwise None. Always None if `is_read` is false.
     last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
     /// True if commands are read from standard input, and standard input is not a terminal.
     is_read: bool,
@@ -138,7 +138,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs the commands of `-c`.
+    /// Runs the commands of `-c`. Returns the exit status of the last command; [`NOTHING`] without
+    /// commands.
     fn run_all(&mut self, text: &str) -> Result<u8, Failure> {
         let mut code = NOTHING;
         for command in input::commands(text) {
@@ -148,7 +149,8 @@ impl<'a> Session<'a> {
     }
 
     /// Runs commands from standard input, line by line. A failed command is reported; with `-a`, it
-    /// also ends qmgr.
+    /// also ends qmgr with status [`ABORTED`]. Otherwise the status is [`NOTHING`] if the last
+    /// command was `help`, else 0.
     fn run_input(&mut self) -> Result<u8, Failure> {
         exit::print("Max open servers: 49\n")?;
         let stdin = std::io::stdin();

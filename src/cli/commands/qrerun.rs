@@ -17,7 +17,8 @@ use std::ffi::OsString;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrerun")]
 pub struct QrerunArgs {
-    /// force: requeue the job immediately, without waiting for the node
+    /// force: accepted for compatibility with PBS; has no effect: the job is requeued when its node
+    /// reports the end of the attempt
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<OsString>,
     /// Rerun the failed subjobs of these arrays; running subjobs continue

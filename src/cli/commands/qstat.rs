@@ -61,8 +61,8 @@ const OBJECTS: &str = "Queues and server";
     args_override_self = true
 )]
 pub struct QstatArgs {
-    /// Jobs of these users (HOST is the submission host), in the format of -a, or with -f with all
-    /// attributes
+    /// Jobs of these users (HOST is the submission host), in the format of -a; with -f, all
+    /// attributes of these jobs
     #[arg(short = 'u', value_name = "USER[@HOST],...", help_heading = JOBS)]
     users: Option<String>,
     /// Running and suspended jobs
@@ -503,7 +503,8 @@ impl QstatArgs {
         Ok(CommandOutput { out, failures })
     }
 
-    /// The queues that the operands name; without operands, all queues.
+    /// The queues that the operands name, and a failure for each unknown queue or server; without
+    /// operands, all queues.
     fn choose<'a>(
         &self,
         queues: &'a [QueueCounts],

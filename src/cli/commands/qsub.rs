@@ -317,7 +317,8 @@ impl QsubArgs {
     }
 }
 
-/// Parses `queue`, `queue@server` or `@server`; a queue name has at most 15 characters.
+/// Checks `queue`, `queue@server` or `@server`, and returns it as text. `queue` may be several
+/// names separated by commas; each has at most 15 characters.
 pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
     let shown = text.to_string_lossy();
     let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));

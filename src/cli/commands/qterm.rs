@@ -44,7 +44,7 @@ pub struct QtermArgs {
     /// Accepted for compatibility: there is no secondary server
     #[arg(short = 'f', conflicts_with = "idle")]
     pub secondary: bool,
-    /// Accepted for compatibility; does nothing: there is no secondary server
+    /// Accepted for compatibility; shuts down nothing, because there is no secondary server
     #[arg(short = 'i')]
     pub idle: bool,
     /// Name of this server

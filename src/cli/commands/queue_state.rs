@@ -13,7 +13,7 @@ use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// A command, and the attribute of the queue that the command sets to a value.
+/// A command that sets `attribute` of each named queue to `value`.
 struct QueueStateCommand {
     name: &'static str,
     command: fn() -> clap::Command,

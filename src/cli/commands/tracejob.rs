@@ -50,13 +50,13 @@ pub struct TracejobArgs {
     /// Omit accounting records: resources requested, allocated and used
     #[arg(short = 'a')]
     accounting: bool,
-    /// Omit events of the server: requests, begin times reached, and the end of the job
+    /// Omit events of the server, such as requests, dependencies and the end of the job
     #[arg(short = 's')]
     server: bool,
-    /// Omit events of the scheduler: decisions
+    /// Omit events of the scheduler: starts, changes of the planned start, and why the job waits
     #[arg(short = 'l')]
     scheduler: bool,
-    /// Omit events of the nodes
+    /// Omit events of the nodes: launch, suspension, end and usage of attempts, and failures
     #[arg(short = 'm')]
     nodes: bool,
     /// Accepted for compatibility; has no effect

@@ -23,7 +23,7 @@ pub enum Cell {
     Moment(i64),
     /// Kilobytes.
     Kilobytes(u64),
-    /// A fraction, 0 to 1; users get percent.
+    /// A fraction of a whole, which is 1; users get percent.
     Part(f64),
     /// Yes or no.
     Flag(bool),

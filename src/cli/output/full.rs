@@ -91,8 +91,8 @@ fn is_control(c: char) -> bool {
     c.is_ascii_control() && c != '\t'
 }
 
-/// Displays a newline as `\n` and other control characters as `^X`, so that no value can imitate
-/// another attribute. TAB is kept.
+/// Displays a newline as `\n` and other ASCII control characters as `^X`, so that no value can
+/// imitate another attribute. TAB is kept.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return text.into();

@@ -90,10 +90,10 @@ pub trait Show {
     fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;
 }
 
-/// Finds the jobs and passes them to `show`. Returns a failure for each operand whose jobs cannot
-/// be displayed: its job or queue is unknown or of another server, or its job has finished and
-/// neither `-x` nor `-H` is given. If finished jobs are requested and the server keeps no history,
-/// returns a failure for every operand, or one failure without operands.
+/// Finds the jobs and passes them to `show`. Returns a failure for each malformed operand, for each
+/// unknown job or queue, for each job or queue of another server, and, without `-x` and `-H`, for
+/// each finished job that is named by id. If finished jobs are requested and the server keeps no
+/// history, returns a failure for every operand, or one failure without operands.
 pub fn find(
     wanted: &JobQuery,
     operands: &[OsString],

@@ -80,8 +80,9 @@ impl Document {
         Ok(())
     }
 
-    /// Adds an object with the key `id` to a section such as `Jobs`. A section without objects is
-    /// omitted, because PBS's clients expect this for an empty result.
+    /// Adds an object with the key `id` to a section such as `Jobs`. Consecutive calls must name
+    /// the same section. A section without objects is omitted, because PBS's clients expect this
+    /// for an empty result.
     pub fn add_object(&mut self, section: &str, id: &str, attributes: &Attributes) {
         if self.open.len() == 1 {
             self.key(section);

@@ -83,7 +83,7 @@ impl<'a> NodeGroup<'a> {
             .collect()
     }
 
-    /// The total amount of a consumable resource.
+    /// The total amount of a consumable resource, in bytes for a size.
     pub fn available(&self, name: &str) -> i64 {
         self.0
             .iter()
@@ -276,8 +276,8 @@ fn comma_separated(numbers: &[u16]) -> String {
         .join(",")
 }
 
-/// The reason why schedd refuses the node's noded, else the administrator's comment, else the GPUs
-/// that processes that belong to no job use.
+/// The reason why schedd refuses the node's noded, else the administrator's comment, else a text
+/// about the GPUs in use by processes that belong to no job. None if none of these exists.
 fn comment(record: &NodeRecord) -> Option<String> {
     let node = &record.node;
     let comment = node.comment.as_ref().filter(|comment| !comment.is_empty());

@@ -47,7 +47,7 @@ impl FixedColumn {
     }
 }
 
-/// Pads `cell` with blanks to the width of a column.
+/// Appends the blanks with which `cell` fills a column; none if `cell` is as wide or wider.
 fn push_blanks(out: &mut String, cell: &str, width: usize) {
     let blanks = width.saturating_sub(cell.chars().count());
     out.extend(std::iter::repeat_n(' ', blanks));

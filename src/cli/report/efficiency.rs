@@ -101,8 +101,7 @@ impl JobEfficiency {
 #[derive(Debug)]
 enum EfficiencyReport {
     One(Box<JobEfficiency>),
-    /// The description of the jobs, and the distributions of the fractions of their requests that
-    /// they used.
+    /// The description of the jobs, and the distributions of the used fractions of their requests.
     Many(String, Box<Distributions>),
 }
 
@@ -210,7 +209,7 @@ fn no_usage(full: &str) -> Failure {
 }
 
 /// Calls `visit` with the last attempt of each job in the accounting records that `filter` and
-/// `jobs` select.
+/// `jobs` (empty: all jobs) select. schedd sorts these records by job and attempt.
 fn for_each_last_attempt(
     filter: AccountingFilter,
     jobs: Vec<JobId>,

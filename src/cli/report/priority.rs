@@ -325,7 +325,7 @@ fn sentence(difference: &OrderDifference, precedes: bool) -> String {
     }
 }
 
-/// The precedence that is compared before the score, or a text if the job has none.
+/// The precedence that is compared before the score, or `none` if it is empty.
 fn precedence_text(precedence: &str) -> &str {
     if precedence.is_empty() {
         "none"
@@ -334,7 +334,8 @@ fn precedence_text(precedence: &str) -> &str {
     }
 }
 
-/// A number with up to four decimals, or in scientific notation if very small or large.
+/// A number with up to four decimals; in scientific notation if its absolute value is at least
+/// 1e15, or below 0.001 but not 0.
 fn short(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(0.001..1e15).contains(&size) {

@@ -26,7 +26,8 @@ pub struct Scores(BTreeMap<JobId, f64>);
 
 impl Scores {
     /// Queries the priorities of the jobs that the operands name. Queries all jobs if there are no
-    /// operands, too many operands, or operands that are not job ids.
+    /// operands, more than `MOST_NAMED`, or one that is not a job id. Returns no priorities if
+    /// schedd does not answer.
     pub fn ask(operands: &[OsString]) -> Scores {
         let ids = operands
             .iter()

@@ -1,5 +1,5 @@
-//! `qstat --shares`: the fair-share tree with entitlement, usage, factor, and time until balance.
-//! Corresponds to Slurm's `sshare`.
+//! `qstat --shares`: the fair-share tree with entitlement, usage, factor, and the time until usage
+//! falls to the entitlement. Corresponds to Slurm's `sshare`.
 
 use super::{ReportContext, fair_share};
 use crate::cli::client::exit::{self, Failure};

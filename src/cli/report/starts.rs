@@ -122,8 +122,8 @@ impl StartTable<'_> {
         timestamp::ctime(self.context.wall(time)).to_string()
     }
 
-    /// Two cells for a waiting job: its predicted start, end and nodes, or the reason why the
-    /// forecast contains no start.
+    /// Two cells for a waiting job: the predicted start, and the end with the nodes. If the
+    /// forecast contains no start, the first cell is `--`, and the second gives the reason.
     fn prospect(&self, prospect: &Prospect) -> (String, String) {
         match prospect {
             Prospect::Starts {
@@ -150,8 +150,8 @@ impl StartTable<'_> {
         )
     }
 
-    /// Two cells for a job that is not waiting to be scheduled: the start, if the job runs or is
-    /// suspended, and the comment.
+    /// Two cells for a job that is not waiting to be scheduled: the start, or `--` unless the job
+    /// runs or is suspended, and the comment.
     fn started(&self, record: &JobRecord) -> (String, String) {
         let comment = comment::of(record, &self.context.server).into_owned();
         match &record.job.life.run {

@@ -61,8 +61,8 @@ pub fn report(
 struct ExplainedJob {
     record: JobRecord,
     events: Vec<(Time, Event)>,
-    /// None if the job is neither held nor waiting, or if the scheduler has not considered it yet.
-    /// The explanation of a held job assumes that the job is released now.
+    /// None if neither the job nor any of its subjobs is held or waits, or if the scheduler has not
+    /// considered the job yet. The explanation of a held job assumes that the job is released now.
     explanation: Option<Box<Explanation>>,
 }
 

@@ -160,8 +160,8 @@ impl TaskSet {
         })
     }
 
-    /// Starts a task for each number in `slots`; the number selects a line of the node file. Waits
-    /// until all tasks have ended, or, with the option `leave`, until all tasks have started.
+    /// Starts a task for each number in `slots`: the number, from 0, of a line of the node file.
+    /// Waits until all tasks have ended, or, with the option `leave`, until all tasks have started.
     /// Returns false if pbsdsh was interrupted; the caller must then not start further tasks.
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
@@ -378,7 +378,8 @@ impl TaskSet {
         }
     }
 
-    /// Forgets tasks without a request or reported state, and requests the end of all other tasks.
+    /// Forgets the tasks without a reported state that still need a request, and requests the end
+    /// of all other tasks.
     /// `status` becomes the exit status of pbsdsh, unless a task fails.
     fn interrupt(&mut self, status: u8) {
         self.interrupted = Some(status);

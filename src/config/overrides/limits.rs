@@ -205,8 +205,9 @@ fn refuse_mixed_styles(
     }
 }
 
-/// Removes the hard or soft limits that have the stage and owners of an attribute, and this
-/// quantity. Also removes such limits that were set in the other style.
+/// Removes the limits on this quantity that an attribute can set: the hard or the soft limits at
+/// its stage. An attribute in the old style removes only limits for its owners. It does not matter
+/// whether the file, this style or the other style set the limits.
 fn clear(config: &mut Config, target: &QmgrObject, form: LimitForm, quantity: &Quantity) {
     for limit in &mut config.policy.limits.all {
         let Some(owners) = owners(limit, target) else {

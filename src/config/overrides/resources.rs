@@ -42,7 +42,8 @@ pub(super) fn create(config: &mut Config, name: &str) {
     keep(config, name, TYPE, "string");
 }
 
-/// Sets the type or the flags of a resource.
+/// Sets the type or the flags of a resource. If `text` is None, sets the type `string`, or no
+/// flags; `ngpus` then stays unchanged.
 pub(super) fn write(
     config: &mut Config,
     name: &str,

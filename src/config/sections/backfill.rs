@@ -93,7 +93,7 @@ fn chunk(config: &mut Config) -> &mut SetAside {
     })
 }
 
-/// Checks that `chunk_size` and `chunk_duration` are set both or not at all.
+/// Checks that the section sets either both `chunk_size` and `chunk_duration`, or neither.
 fn finish(_: &mut Config, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     for [key, other] in [
         ["chunk_size", "chunk_duration"],

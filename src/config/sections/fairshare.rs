@@ -20,7 +20,7 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
             &mut c.policy.fair_share.subject
         })
         .text(
-            "Which usage counts for a job: that of its user, its account, its user in its account, \
+            "The usage that counts for a job: by its user, its account, its user in this account, \
              or its pool.",
         ),
         &key("ties", OneOf(TieRule::ALL), |c| {

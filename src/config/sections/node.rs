@@ -133,7 +133,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
     Ok(())
 });
 
-/// Whether a text is a valid host name.
+/// Whether a text has 1 to 255 characters, all of them letters, digits, `-`, `_` or `.`.
 pub fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 255 && name.chars().all(is_plain)
 }
@@ -177,7 +177,7 @@ fn write_gpu_numbers(numbers: &[u16]) -> Option<Value> {
     Some(numbers.collect::<Vec<Value>>().into())
 }
 
-/// Reads a load above 0. Returns thousandths.
+/// Reads a load above 0 and below 4 million. Returns thousandths, rounded.
 fn read_load(value: &DeValue) -> Option<u32> {
     let load = f64::read(value)?;
     (load > 0.0 && load < 4_000_000.0).then_some((load * 1000.0).round() as u32)

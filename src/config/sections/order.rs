@@ -68,7 +68,7 @@ pub static ORDER: Table<Config> = Table::new(
         )
         .text(
             "The eligible time, above 0, beyond which a job precedes all jobs that have not \
-             reached it.",
+             exceeded it.",
         )
         .default("none")
         .example("\"24h\""),

@@ -19,8 +19,9 @@ const TRIGGERS: List<OneOf<PreemptTrigger>> = list(OneOf(PreemptTrigger::ALL), "
 const ACTIONS: Custom<Actions> = Custom {
     wanted: || {
         format!(
-            "{}, a list of these, tried in this order, or PBS's letters with percentages \
-             of the remaining walltime, such as \"SCR 80 SC 50 S\"",
+            "{}; a list of these, tried in this order; PBS's letters, such as \"SCR\"; or several \
+             words of these letters, separated by falling percentages of the requested walltime \
+             that is left, such as \"SCR 80 SC 50 S\"",
             one_of(&PreemptAction::configurable())
         )
     },

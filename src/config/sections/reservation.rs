@@ -199,8 +199,8 @@ fn finish(row: &mut ReservationRow, section: &Section, _: &Resources) -> Result<
         }
         (None, None, _) => check_period(row, section),
         _ => {
-            let text = "[[reservation]] must have both `from` and `to` (single), or neither \
-                        (recurring, with `period`)";
+            let text = "[[reservation]] must have both `from` and `to` but no `period` (single), \
+                        or neither `from` nor `to` (recurring; `period` is optional)";
             Err(section.section_error(text.to_string()))
         }
     }

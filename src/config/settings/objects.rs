@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::DeTable;
 
-/// The settings of all objects. Hooks without a command or an event, which qmgr has not completed,
-/// are left out.
+/// The settings of all objects. Leaves out the hooks that still lack a command or an event, because
+/// qmgr sets these one by one.
 pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
     let mut all = Vec::new();
     resources(config, source, &mut all);
@@ -60,7 +60,7 @@ struct Object<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// The object with this name.
+    /// The object with this name. Its table is None if the file does not define the object.
     fn named(&'s self, section: &'static str, name: &str) -> Object<'s> {
         let mut tables = self.tables(section).into_iter();
         Object {
@@ -136,7 +136,7 @@ impl Object<'_> {
     }
 }
 
-/// Whether qmgr set a key of an object, or created the object.
+/// Whether qmgr set or unset a key of an object, or created the object.
 fn is_overridden(source: &Source, target: &QmgrObject, key: &Entry) -> bool {
     let overrides = source.overrides;
     let existence = overrides.of(target).map(|known| known.being);

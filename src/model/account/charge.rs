@@ -177,7 +177,8 @@ impl UsageRules {
             .left(self.counted(self.stretch(charge, now), now), now)
     }
 
-    /// Returns the part of an interval after the last reset before `now`.
+    /// Returns the part of an interval after the last reset at or before `now`. If the interval
+    /// ends before that reset, `from` of the result is after `to`.
     pub fn counted(&self, interval: UsageInterval, now: Time) -> UsageInterval {
         UsageInterval {
             from: interval.from.max(self.since(now)),

@@ -130,7 +130,8 @@ impl Periods {
 }
 
 impl Decay {
-    /// Returns the decayed usage at `now`, in the unit of the rate times seconds.
+    /// Returns the decayed usage at `now`, in the unit of the rate times seconds. Usage after `now`
+    /// does not count.
     pub fn left(self, interval: UsageInterval, now: Time) -> f64 {
         let interval = UsageInterval {
             to: interval.to.min(now),
@@ -181,7 +182,8 @@ impl Decay {
         }
     }
 
-    /// Returns the usage in each window that counts at `now`, without decay.
+    /// Returns the number of each window that overlaps the interval and counts at `now`, and the
+    /// usage in the window, without decay.
     pub fn windows(self, interval: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
         self.periods().pieces(
             UsageInterval {
@@ -192,7 +194,7 @@ impl Decay {
         )
     }
 
-    /// Returns the weight of a window at `now`.
+    /// Returns the weight at `now` of the window with this number; 0 if the window does not count.
     pub fn weight(self, window: i64, now: Time) -> f64 {
         self.periods().weight(window, now)
     }

@@ -131,8 +131,8 @@ pub enum RouteFault {
     Cycle(String),
 }
 
-/// Checks the routes of all queues. The error contains the index of the first queue whose routes
-/// lead to a fault.
+/// Checks the routes of all queues. The error contains the fault, and the index of the first queue
+/// with a route that leads to a fault.
 pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
     let mut good = BTreeSet::new();
     for (place, queue) in queues.iter().enumerate() {
@@ -142,7 +142,7 @@ pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
 }
 
 /// Checks all routes from a queue. `path` contains the queues on the way to `queue`; `good`
-/// contains queues that have been checked and whose routes have no fault.
+/// contains the checked queues without a fault in their routes.
 fn check_routes<'a>(
     queue: &'a Queue,
     queues: &'a [Queue],

@@ -171,7 +171,7 @@ fn seconds(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// Parses `4G`, `1.5g`, `4096M` or `100` (bytes) to kilobytes, rounded up.
+/// Parses `4G`, `1.5g`, `4096M` or `100` (bytes) to kilobytes, rounded up; None for invalid text.
 fn kilobytes(text: &str) -> Option<u64> {
     let (number, scale) = match text.chars().last()?.to_ascii_lowercase() {
         'k' => (&text[..text.len() - 1], 1.0),
@@ -189,7 +189,7 @@ fn kilobytes(text: &str) -> Option<u64> {
     (kilobytes > 0.0 && kilobytes < 2f64.powi(43)).then_some(kilobytes as u64)
 }
 
-/// Parses a list of required node properties.
+/// Parses required node properties, separated by `:` or `&`; None if one is not a word.
 fn features(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split([':', '&']).map(String::from).collect();
     names

@@ -346,8 +346,8 @@ fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusa
     Ok(())
 }
 
-/// Adds dependencies on the jobs of Grid Engine's list, by id or by name. The server looks up names
-/// among the owner's jobs.
+/// Adds an `afterany` dependency on each job in a Grid Engine list (`-hold_jid`). An entry that is
+/// not a job id is a name or a pattern of names; the server finds the matching jobs of the owner.
 fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     for part in text.split(',').map(str::trim) {
         let is_id = part.starts_with(|c: char| c.is_ascii_digit());
@@ -428,7 +428,8 @@ fn join(spec: &mut Spec, text: &str) -> Option<()> {
 }
 
 /// Sets the priority. For users who are not operators, limits the priority to what the site allows
-/// (X22). Adds a warning if the priority is limited, and another if job priorities have no effect.
+/// (X22). Adds a warning if the priority is limited, and another if the resulting priority is not
+/// the default and job priorities have no effect.
 fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let rule = context.policy.precedence.own_say;
     let requested =

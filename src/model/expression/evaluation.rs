@@ -56,7 +56,7 @@ impl fmt::Display for EvaluationFaultKind {
                 "a single value instead of a list, or a list instead of a single value"
             }
             EvaluationFaultKind::NotWhole => {
-                "bit operation on a number that is not an integer or too large"
+                "bit operation on a number that is not an integer or is too large"
             }
         })
     }

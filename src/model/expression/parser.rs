@@ -85,7 +85,8 @@ impl Infix {
 }
 
 impl<'t> Parser<'t> {
-    /// Parses an expression as long as its operators bind at least as tightly as `loosest`.
+    /// Parses an expression up to its end, or up to the first operator that binds looser than
+    /// `loosest`.
     fn expression(&mut self, loosest: Binding) -> Result<NodeWithHeight, Syntax> {
         self.nested += 1;
         self.check_depth(self.nested)?;
@@ -221,8 +222,8 @@ impl<'t> Parser<'t> {
         self.node_above(inner.height, node(Box::new(inner.node)))
     }
 
-    /// Parses a call of the function `name`, from the opening parenthesis on. `column` is that of
-    /// the name.
+    /// Parses a call of the function `name`, from the opening parenthesis on. `column` is the
+    /// column of `name`.
     fn call(&mut self, name: &str, column: usize) -> Result<NodeWithHeight, Syntax> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, function) = found.ok_or_else(|| Syntax {
@@ -246,7 +247,8 @@ impl<'t> Parser<'t> {
         self.node_above(height, ExpressionNode::Call(*function, arguments))
     }
 
-    /// Creates a node above nodes of height `below`.
+    /// Creates a node above its operands; `below` is the height of the highest operand. Refuses a
+    /// tree higher than [`DEEPEST`].
     fn node_above(&self, below: usize, node: ExpressionNode) -> Result<NodeWithHeight, Syntax> {
         let height = below + 1;
         self.check_depth(height)?;

@@ -208,7 +208,7 @@ fn faults_contain_the_part_that_cannot_be_evaluated() {
         ),
         (
             "1.5 & 1",
-            "bit operation on a number that is not an integer or too large in 1.5&1",
+            "bit operation on a number that is not an integer or is too large in 1.5&1",
         ),
         (
             "ncpus has 4",

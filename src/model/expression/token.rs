@@ -46,7 +46,7 @@ pub(super) struct Tokens<'t> {
     column: usize,
 }
 
-/// Length of the token at the beginning of a text, and the token.
+/// Length in bytes of the token at the beginning of a text, and the token.
 type Cut<'t> = (usize, ExpressionToken<'t>);
 
 impl<'t> Tokens<'t> {

@@ -72,8 +72,8 @@ impl UnmetRequirement {
         }
     }
 
-    /// Formats the fault, or the values of the names, in parentheses. For a single name, formats
-    /// only its value, or nothing if the part is undefined.
+    /// Formats the fault, or the names with their values, in parentheses. For a single name,
+    /// formats only its value, or nothing if the part is undefined. Without names, formats nothing.
     fn show_found(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if let UnmetKind::Faulty(fault) = &self.answer {
             return write!(f, " ({})", fault.wrong);

@@ -16,7 +16,7 @@ const MOST_RUNS: u32 = 100_000;
 pub struct IndexList(Vec<Indices>);
 
 impl IndexList {
-    /// Returns the range of a list with only one range.
+    /// Returns the range of a list with only one range; None for other lists.
     pub fn single(&self) -> Option<Indices> {
         if let [only] = self.0[..] {
             Some(only)

@@ -1,14 +1,16 @@
-//! Runs of numbers with copy-on-write pages: a copy shares the pages of its original, and a
-//! change copies only the page that it affects. Snapshots of a million runs are therefore cheap.
+//! Runs of consecutive numbers, stored in copy-on-write pages: a copy shares the pages of its
+//! original, and a change copies only the page that it affects. Snapshots of a million runs are
+//! therefore cheap.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A page contains the runs that begin at this many consecutive numbers.
+/// Width of a page: page `n` contains the runs with a first number from `n * WIDTH` to
+/// `(n + 1) * WIDTH - 1`.
 const WIDTH: u32 = 2048;
 
-/// Last number by first number.
+/// Last number of each run, by its first number.
 type RunPage = BTreeMap<u32, u32>;
 
 /// Runs by their first number.

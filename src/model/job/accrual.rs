@@ -47,7 +47,7 @@ impl Accrual {
 }
 
 impl Job {
-    /// Returns the eligible time and the kind of time that the job accrues now.
+    /// Returns the job's eligible time so far, and the kind of time that the job accrues now.
     pub fn eligibility(&self, moment: EventContext) -> Eligibility {
         let limit = if self.is_queued() {
             self.life.eligibility.limit
@@ -57,14 +57,16 @@ impl Job {
         self.eligibility_within(limit, moment)
     }
 
-    /// Updates the kind of time that the job accrues after a change of the job.
+    /// After a change of the job, updates its eligible time and the kind of time that it accrues
+    /// from now on.
     pub(super) fn accrue(&mut self, moment: EventContext) {
         self.life.eligibility = self.eligibility(moment);
     }
 
     /// Returns the eligibility after a scheduling cycle. `limit` is the limit within the owner's
-    /// control that prevented the start in the cycle, if any. Returns None if the stored
-    /// eligibility already has this limit, or if the job is not queued.
+    /// control that prevented the start in the cycle, if any; it is ignored if the policy counts
+    /// waiting at this limit as eligible time. Returns None if the stored eligibility already has
+    /// this limit, or if the job is not queued.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.wait_cause()));
         if self.is_queued() && self.life.eligibility.limit != limit {

@@ -56,7 +56,7 @@ pub enum Want {
     Gone(String),
     /// This `user@host` requested to end the attempt and queue the job again.
     Requeue(String),
-    /// The attempt is cancelled and repeated, because the node did not report the start in time.
+    /// The attempt is canceled and repeated, because the node did not report the start in time.
     Anew,
 }
 
@@ -68,7 +68,7 @@ pub enum CheckpointProgress {
     Unasked,
     /// The job is to end after a checkpoint has been written.
     Wanted,
-    /// The checkpoint failed or was cancelled. The site's command does not checkpoint this attempt
+    /// The checkpoint failed or was canceled. The site's command does not checkpoint this attempt
     /// again.
     Failed,
 }
@@ -89,7 +89,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns processor time as a percentage of elapsed time.
+    /// Returns processor time as a percentage of elapsed time; 0 if no time has elapsed.
     pub fn cpupercent(&self) -> i64 {
         self.cput
             .0
@@ -180,7 +180,7 @@ pub enum How {
     /// The job could not start because of this fault of the node, a hook or the prologue. The start
     /// is retried by the rules of M10.
     NodeFault(String),
-    /// The attempt was cancelled before its script started.
+    /// The attempt was canceled before its script started.
     Cancelled,
     /// The shepherd was killed. The exit status of the job is therefore unknown.
     ShepherdLost,

@@ -2,8 +2,9 @@
 //! ends, and its next attempt resumes from the checkpoint (M45; PBS MoM's
 //! `$action checkpoint_abort`).
 //!
-//! schedd repeats the order for a checkpoint to the node until the checkpoint is written. If the
-//! command fails, the job continues and the request is dropped.
+//! schedd orders the node to write a checkpoint, and repeats the order until the checkpoint is
+//! written. If the command fails, the job continues and the request is dropped. If a preemption
+//! made the request, schedd then tries the next preemption action.
 
 use super::Job;
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, How, Want};
@@ -56,9 +57,10 @@ impl Job {
                 .is_none_or(|text| text != "n")
     }
 
-    /// Tests whether the site's command, if there is one, can checkpoint the job. The job must run,
-    /// allow checkpoints, and have no request to end, and this attempt must have had no checkpoint
-    /// request before. The site's command never checkpoints a job that has an `interrupt` signal,
+    /// Tests whether the site's command, if there is one, can checkpoint the job. The node must
+    /// have reported the start of the script, and the script must not have ended. The job must
+    /// allow checkpoints, and neither its end nor an earlier checkpoint of this attempt may have
+    /// been requested. The site's command never checkpoints a job that has an `interrupt` signal,
     /// because such a job writes checkpoints itself.
     pub fn is_checkpointed_by_site(&self) -> bool {
         let begun = self

@@ -180,7 +180,8 @@ pub struct ParsedDependency {
 /// Error in a value of `depend`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DependencyFault {
-    /// The value is not of the form `kind:id[:id...][,...]`.
+    /// The value is not of the form `kind:id[:id...][,...]`, or contains an unknown kind, or an
+    /// operand that the kind does not accept, such as a subjob.
     Malformed,
     /// The value contains an invalid count, or a kind that is not supported (`synccount`,
     /// `syncwith`).

@@ -3,7 +3,7 @@
 //!
 //! At each moment, a job accrues one kind of time. The kind depends on the state of the job, on the
 //! policy, and on the limit that prevented the start in the last cycle. The eligible time is stored
-//! only when the kind changes or when a user or manager sets the time. A waiting job continues to
+//! only when the kind changes or when an operator or manager sets it. A waiting job continues to
 //! accrue eligible time while schedd is down.
 
 use crate::model::limit::LimitStage;
@@ -113,7 +113,7 @@ impl OwnLimit {
     }
 }
 
-/// Accrued eligible time of a job and the kind of time it accrues now.
+/// Accrued eligible time of a job, and the kind of time that the job accrues now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eligibility {
     /// Kind of time accrued now.

@@ -97,7 +97,7 @@ pub enum Event {
         /// Boot id of the node.
         boot: String,
     },
-    /// The node did not report the start in time; the attempt is cancelled and repeated.
+    /// The node did not report the start in time; the attempt is canceled and repeated.
     StartTimedOut {
         /// Number of the attempt.
         attempt: Attempt,
@@ -298,7 +298,7 @@ pub enum Event {
         /// The other job.
         with: JobId,
     },
-    /// The scheduler was requested to consider the job now; a deferral of the start is cancelled.
+    /// The scheduler was requested to consider the job now; a deferral of the start is canceled.
     Shoved {
         /// Requester, `user@host`.
         by: String,

@@ -77,9 +77,10 @@ impl Job {
         self.requeue(moment);
     }
 
-    /// Defers the start by `wait`, whatever the host; a `wait` of 0 ends a deferral. The end is
-    /// rounded up, so that jobs deferred at about the same time become eligible at the same time.
-    /// Such jobs form one class for the scheduler. Rounding adds at most a sixty-fourth of `wait`.
+    /// Defers the start by `wait`, whatever the host; a `wait` of 0 cancels a deferral. The time
+    /// until which the start is deferred is rounded up, so that jobs deferred at about the same
+    /// time become eligible at the same time. Such jobs form one class for the scheduler. Rounding
+    /// adds at most a sixty-fourth of `wait`.
     pub(super) fn defer_start(&mut self, wait: Span, moment: EventContext) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);

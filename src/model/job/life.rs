@@ -415,8 +415,8 @@ impl Job {
         }
     }
 
-    /// Finishes a job whose script ended before the deletion. The job keeps its exit status and is
-    /// not rerun.
+    /// Finishes a job that was deleted after the end of its script. The job keeps the exit status
+    /// of the script and is not rerun.
     fn ended_before_deletion(&mut self, outcome: &AttemptOutcome, moment: EventContext) {
         self.life.want = Want::Run;
         self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);

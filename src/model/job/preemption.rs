@@ -158,7 +158,8 @@ impl JobPreemption {
     }
 }
 
-/// Formats a list of job ids, such as `jobs 1, 2`. Only the first ten of many jobs are listed.
+/// Formats a list of job ids, such as `jobs 1, 2`. After the first ten ids, only the number of
+/// further jobs follows.
 pub fn job_list_text(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
     const MOST: usize = 10;
     let named: Vec<String> = jobs.iter().take(MOST).map(|&job| id(job)).collect();

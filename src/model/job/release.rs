@@ -164,7 +164,7 @@ impl Run {
             }));
     }
 
-    /// Returns released shares on which a task of the job still runs.
+    /// Returns the released shares on which a task of the job still runs.
     pub fn lingering(&self) -> impl Iterator<Item = &NodeShare> {
         let lines: BTreeSet<u32> = if self.released.is_empty() {
             BTreeSet::new()
@@ -186,8 +186,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns the sum over all released shares of processors times milliseconds. Each share counts
-    /// from the start of the attempt to its release.
+    /// Returns the time for which the attempt occupied its released shares, in milliseconds times
+    /// processors. Each share counts from the start of the attempt to the release of the share.
     pub fn released_core_ms(&self) -> i64 {
         let mut sum = 0i64;
         for released in &self.released {

@@ -38,7 +38,7 @@ impl Run {
     }
 
     /// Returns the share to which a line of the node file belongs; `slot` is the number of the
-    /// line, from 0.
+    /// line, from 0. None if no share has this line, or the share with this line was released.
     pub fn share_of_slot(&self, slot: u32) -> Option<&NodeShare> {
         if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
             return Some(dealt);
@@ -54,7 +54,8 @@ impl Run {
             })
     }
 
-    /// Returns the share on which a task runs; the script runs on the first share.
+    /// Returns the share on which a task runs, even if the share was released. The script runs on
+    /// the first share. None if the task is unknown.
     pub fn share_of_task(&self, number: TaskNumber) -> Option<&NodeShare> {
         match number {
             0 => self.shares.first(),

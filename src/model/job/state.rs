@@ -92,7 +92,8 @@ impl Holds {
     /// Password hold: the owner's password is out of date.
     pub const PASSWORD: Holds = Holds(8);
 
-    /// Parses letters of `u o s p`, or `n` for none.
+    /// Parses letters of `u o s p`, or `n` for none. Returns None for all other texts, also the
+    /// empty text.
     pub fn parse(letters: &str) -> Option<Holds> {
         if letters == "n" {
             return Some(Holds::NONE);

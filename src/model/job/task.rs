@@ -27,7 +27,7 @@ pub const NOT_EXECUTED: i32 = 254;
 pub struct Tasks {
     /// Highest task number so far.
     pub made: TaskNumber,
-    /// Unfinished tasks, and finished tasks whose status can still be queried.
+    /// Unfinished tasks, and finished tasks with a status that can still be queried.
     pub known: BTreeMap<TaskNumber, JobTask>,
     /// Latest reported usage of the script.
     pub script: Usage,

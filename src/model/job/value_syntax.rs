@@ -38,7 +38,7 @@ pub fn priority(text: &str) -> Option<i32> {
         .filter(|priority| (-1024..=9999).contains(priority))
 }
 
-/// Parses a number from 0 to 1.
+/// Parses a decimal number from 0 to 1, without sign and exponent.
 pub fn fraction(text: &str) -> Option<f64> {
     if !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return None;
@@ -195,8 +195,8 @@ pub fn run_count(text: &str) -> Option<u32> {
     whole_number(text)
 }
 
-/// Parses the maximum number of running subjobs while resources are idle (Q15): a number, `-1` or
-/// `unlimited` for `u32::MAX`. With 0, the array's own limit always applies.
+/// Parses the maximum number of running subjobs while resources are idle (Q15). `-1` and
+/// `unlimited` give `u32::MAX`, which means no limit. With 0, the array's own limit always applies.
 pub fn expand(text: &str) -> Option<u32> {
     match text {
         "-1" | "unlimited" => Some(u32::MAX),
@@ -235,7 +235,7 @@ pub fn staging(text: &str) -> bool {
     super::staging::transfers(text).is_some() && !text.contains('\0')
 }
 
-/// Accepts values of `-J`: `X-Y[:Z][%M]` with X below Y and Z at least 1.
+/// Accepts values of `-J`: `X-Y[:Z][%M]` with X below Y and Z at least 1. M is not checked here.
 pub fn array_range(text: &str) -> bool {
     let range = text.split('%').next().unwrap_or_default();
     let (bounds, step) = range.split_once(':').unwrap_or((range, "1"));

@@ -70,8 +70,9 @@ pub struct LimitExcess {
     pub by: Vec<JobId>,
     /// Number of further jobs that count toward the limit.
     pub more: u64,
-    /// Time at which the job fits the limit even if no job ends (M21). None if the usage does not
-    /// fall with time, or if the job alone exceeds the limit.
+    /// Time at which the usage has decreased enough for the job, even if no job ends (M21). None if
+    /// the usage does not decrease with time or has no bound (a job without a known end), or if the
+    /// job alone exceeds the limit.
     pub until: Option<Time>,
 }
 

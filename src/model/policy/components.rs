@@ -46,7 +46,7 @@ named! {
     ComponentKind {
         /// Priorities of user, group, account, quality and queue (M14).
         Credential = "credential",
-        /// Distance of the owner's usage from the target (M12).
+        /// Distances of the usage of the owner and of the account from their targets (M12).
         FairShare = "fair_share",
         /// Requested resources (M15).
         Resource = "resource",
@@ -138,7 +138,8 @@ pub struct Priorities {
     pub account: BTreeMap<String, f64>,
     /// Priorities of qualities of service.
     pub qos: BTreeMap<String, f64>,
-    /// Priorities of queues. For a queue without an entry, the queue's attribute `Priority` counts.
+    /// Priorities of queues. If neither the queue nor [`Priorities::OTHERS`] has an entry, the
+    /// queue's attribute `Priority` counts.
     pub queue: BTreeMap<String, f64>,
     /// Names of the groups in `group`, by group id. Groups that do not exist on the system are
     /// omitted.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct FairShare {
     /// Method of computing the factor from shares and usage.
     pub method: Method,
-    /// Whether the usage of the user or of the account determines the fair-share factor of a job.
+    /// Subject of a job's fair-share factor: the factor depends on the usage of this subject.
     pub subject: UsageSubject,
     /// Rule for ties in `fairtree`.
     #[serde(rename = "ties")]
@@ -63,8 +63,7 @@ named! {
 }
 
 named! {
-    /// Whether the usage of the user or of the account determines the fair-share factor of a job
-    /// (X5).
+    /// Subject of a job's fair-share factor: the factor depends on the usage of this subject (X5).
     UsageSubject {
         /// User within the account.
         Member = "user@account",

@@ -47,8 +47,9 @@ named! {
 }
 
 named! {
-    /// Order of preemption candidates (X14). Over-limit subjobs always come first (Q15). Equal
-    /// candidates are ordered by the latest start, then by the highest id.
+    /// Order of preemption candidates (X14). Subjobs that were started above their array's own
+    /// limit always come first (Q15). Equal candidates are ordered by the latest start, then by
+    /// the highest id.
     Victims {
         /// Latest start first.
         Newest = "newest",
@@ -69,9 +70,9 @@ named! {
         /// The owner's usage exceeds the fair share. Sites usually list this condition after
         /// `normal_jobs`, so that these jobs have a lower level.
         FairShare = "fairshare",
-        /// The job exceeds a soft limit of its queue.
+        /// The job counts toward a soft limit in its queue, and the limit is exceeded.
         QueueSoftLimits = "queue_softlimits",
-        /// The job exceeds a soft limit of the server.
+        /// The job counts toward a soft limit for all queues together, and the limit is exceeded.
         ServerSoftLimits = "server_softlimits",
         /// The job meets no other configured condition.
         Normal = "normal_jobs",
@@ -154,14 +155,16 @@ impl PreemptionPolicy {
 
 /// Preemption actions in the order in which they are tried, depending on the walltime left. In
 /// PBS's `preempt_order`, `SCR 80 SC 50 S` allows three actions (suspend, checkpoint, requeue)
-/// while more than 80 percent are left, two while more than 50 percent are left, and then only
-/// suspend.
+/// while more than 80 percent of the requested walltime are left, two while more than 50 percent
+/// are left, and then only suspend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Actions {
-    /// Actions while more walltime is left than all percentages in `below`.
+    /// Actions while more of the requested walltime is left than the first percentage in `below`;
+    /// if `below` is empty, the actions at any time.
     first: Vec<PreemptAction>,
-    /// Actions while at most this percentage of the walltime is left; falling percentages.
+    /// Percentages in falling order, each with the actions while at most this percentage of the
+    /// requested walltime is left. The last entry that applies counts.
     below: Vec<(u8, Vec<PreemptAction>)>,
 }
 
@@ -214,12 +217,13 @@ fn codes(actions: &[PreemptAction]) -> String {
         .collect()
 }
 
-/// Error for a text that is not of the form `SCR 80 SC 50 S`: words of letters, with falling
-/// percentages between the words.
+/// Error for a text that is not of the form `SCR 80 SC 50 S`: words of action letters, with
+/// percentages from 100 to 0, in falling order, between the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "letters of {}, such as \"SCR\"; several words of letters are separated by falling percentages \
-     of the remaining walltime, such as \"SCR 80 SC 50 S\"",
+    "letters of {}, such as \"SCR\", or with pairs of a percentage and letters, such as \
+     \"SCR 80 SC 50 S\": the letters apply once at most this percentage of the requested walltime \
+     is left; the percentages must be in falling order",
     PreemptAction::order_characters()
 )]
 pub struct NoActions;

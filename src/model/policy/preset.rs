@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
-    /// Name of a preset. Except for `hybrid`, it names the scheduler or site whose behavior the
-    /// preset reproduces.
+    /// Name of a preset. Except for `hybrid`, a preset is named after the scheduler or site that it
+    /// imitates.
     Preset {
         /// Lanai's own preset: favors short jobs that have waited long, and users below their fair
         /// share.

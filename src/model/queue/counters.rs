@@ -42,7 +42,7 @@ pub struct JobCounters {
 /// Job that enters a queue, for the check of limits.
 #[derive(Clone, Copy, Debug)]
 pub enum EnteringJob {
-    /// New job with this state; held jobs do not count as waiting.
+    /// New job with this state; only a job in state `Q` counts as waiting.
     New(JobState),
     /// Existing job from another queue, or with a changed request. Limits are checked only where
     /// the amount of the job increases.
@@ -79,7 +79,7 @@ struct CredentialGroup {
     concerns: Vec<ApplicableLimit>,
 }
 
-/// Amounts that a job adds to each limit.
+/// Amounts that a job adds to the limits that apply to it, in the order of `concerns`.
 #[derive(Clone, Debug)]
 struct CounterEntry {
     group: Arc<CredentialGroup>,
@@ -92,7 +92,7 @@ struct CounterEntry {
 struct JobCount {
     /// Unfinished jobs.
     all: i64,
-    /// Waiting jobs.
+    /// Jobs that count as waiting: 0 unless the job is in state `Q`, or is an array in state `B`.
     waiting: i64,
 }
 

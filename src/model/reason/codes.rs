@@ -10,7 +10,7 @@ pub struct Code {
     pub name: &'static str,
     /// Stage that refuses a job for this reason.
     pub stage: CycleStage,
-    /// Meaning, as in the manual, without capital letter and full stop.
+    /// Meaning, as in the manual, without initial capital letter and final period.
     pub means: &'static str,
 }
 
@@ -138,7 +138,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Throttle,
         "active_limit.soft",
-        "the job would exceed a soft limit, and jobs within that limit go first",
+        "the job would exceed a soft limit, and jobs within their soft limits start first",
     ),
     code(
         CycleStage::Throttle,

@@ -49,6 +49,7 @@ pub struct FairShareReport {
     pub resource: Option<String>,
     /// Status relative to the fair share.
     pub status: FairShareStatus,
-    /// Time since which usage is below the fair share; None if usage is not below.
+    /// Time since which usage is less than the fair share multiplied by the tolerance; None with
+    /// [`FairShareStatus::Normal`].
     pub since: Option<Time>,
 }

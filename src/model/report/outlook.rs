@@ -87,13 +87,15 @@ pub struct Overtaker {
 /// Nodes that cannot take a chunk of a job, all for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
-    /// Stable code of the reason: one of [`crate::model::reason::CODES`].
+    /// Stable code of the reason: one of [`crate::model::reason::CODES`], or `amount.` and the
+    /// resource.
     pub code: String,
     /// Resource that the nodes lack, if the reason names a resource.
     pub resource: Option<String>,
     /// Requested amount of the resource, as displayed.
     pub requested: Option<String>,
-    /// Smallest and largest amount on these nodes, as displayed.
+    /// Smallest and largest amount on these nodes, as displayed; None if the reason is not about
+    /// an amount.
     pub found: Option<(String, String)>,
     /// Text of the reason, for the first node.
     pub said: Option<String>,
@@ -146,7 +148,7 @@ pub struct BlockingLimit {
 pub struct QueueRank {
     /// Number of jobs ahead; None if there are too many jobs to count.
     pub before: Option<u64>,
-    /// Number of waiting jobs, including the job itself.
+    /// Number of waiting jobs, including the job itself. Each waiting subjob counts.
     pub waiting: u64,
     /// Cluster of the job, if the order depends on clusters: on the nodes of that cluster, the
     /// job precedes the jobs of all other clusters.

@@ -45,7 +45,7 @@ pub enum OrderDifference {
     Reserved,
     /// Clusters of the two jobs: each job comes first on the nodes of its own cluster.
     Cluster(String, String),
-    /// Sort keys before the score of each job, as displayed.
+    /// Sort keys before the score, for each of the two jobs, as displayed.
     Tier(String, String),
     /// System priorities of the two jobs; None for a job without a system priority.
     SystemPriority(Option<f64>, Option<f64>),
@@ -58,8 +58,11 @@ pub enum OrderDifference {
 }
 
 impl QueueTurn {
-    /// Returns the reasons for the order of two jobs. The criteria that precede the score come
-    /// first. The components of the score that differ follow, the largest difference first.
+    /// Returns the reasons for the order of two jobs, at least one. The criteria that precede the
+    /// score come first, then different system priorities. If the system priorities are equal, the
+    /// components of the scores that differ follow, the largest difference first; a component of
+    /// only one score is omitted. If nothing else is found, the only reason is the score or, with
+    /// equal scores, the place in the queue.
     pub fn differences(&self, other: &QueueTurn) -> Vec<OrderDifference> {
         let mut all = Vec::new();
         if self.is_reserved != other.is_reserved {

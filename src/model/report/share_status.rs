@@ -10,7 +10,8 @@ pub struct ShareStatus {
     /// Name of the account; for a user, the account that the user is charged under. Empty for a
     /// user without an account.
     pub account: String,
-    /// User name; None for a row of an account, which includes all accounts and users below it.
+    /// User name; None for a row of an account. Such a row includes all accounts and users below
+    /// the account.
     pub user: Option<String>,
     /// Number of ancestor accounts.
     pub depth: u32,
@@ -32,7 +33,8 @@ pub struct ShareStatus {
     pub effective: f64,
     /// Value from which the method computes the factor: with `linear` 0 to 1,000,000; with
     /// `fairtree` shares over usage among siblings, infinite without usage; with `target` the
-    /// distance from the target. None for other methods.
+    /// distance from the target. None for other methods, and with `fairtree` for a row that has
+    /// the shares of its parent.
     pub level: Option<f64>,
     /// Fair-share factor, from 0 to 1. A higher factor gives a higher priority.
     pub factor: f64,

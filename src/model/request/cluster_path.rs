@@ -139,8 +139,8 @@ enum Reach {
     Below,
 }
 
-/// Restriction to some clusters (Q19): of the jobs that a worker accepts, or of the workers that a
-/// job accepts.
+/// Restriction of a worker to the jobs of some clusters, or of a job to the workers of some
+/// clusters (Q19).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Restriction(Vec<(ClusterPath, Reach)>);

@@ -21,8 +21,8 @@ struct Item<'a> {
 }
 
 /// Returns the select and place equivalent to `nodes=text`. `ncpus` and `mem` in `values` are
-/// totals, which are divided evenly among the nodes. An item with `cpp`, or with a `ppn` other
-/// than 1, ignores `ncpus`.
+/// totals, which are divided among the nodes: `ncpus` must be a multiple of their number, and `mem`
+/// is rounded up to kilobytes. An item with `cpp`, or with a `ppn` other than 1, ignores `ncpus`.
 pub(super) fn as_select(
     text: &str,
     values: &ResourceList,

@@ -7,7 +7,8 @@ named! {
     NodeAllocation {
         /// Nodes with the least resources, to save large nodes for large jobs.
         MinResource = "minresource",
-        /// First suitable nodes in the order of the nodes: configured nodes first, others by name.
+        /// First suitable nodes in the order of the nodes: first the configured nodes in the order
+        /// of the configuration, then all others by name.
         FirstAvailable = "firstavailable",
         /// Nodes with the shortest idle time between the job's end and the next booking.
         LastAvailable = "lastavailable",

@@ -98,7 +98,7 @@ pub struct Request {
     /// `Resource_List`: job-wide resources, totals over the chunks, `select`, `place`, `nodect`,
     /// and `nodes` if given.
     pub list: ResourceList,
-    /// Chunks, including default chunks.
+    /// Requested or default chunks.
     pub select: Select,
     /// Requested or default place.
     pub place: Place,

@@ -100,8 +100,8 @@ impl ReservationRequest {
     }
 
     /// Returns start and end of a new reservation. Two of start, end and duration are required; if
-    /// all three are given, they must agree. Refuses a start more than a minute ago, and an end in
-    /// the past.
+    /// all three are given, they must agree. The start must not be a minute or more before
+    /// `now`. The end must be after the start and after `now`, and not after the year 9999.
     pub fn times(&self, now: Wall) -> Result<(Wall, Wall), Refusal> {
         let length = self.length()?;
         let (from, to) = match (self.from, self.to, length) {
@@ -115,9 +115,9 @@ impl ReservationRequest {
     }
 
     /// Returns start and end after a change. `was` is the present period; `begun` is true if the
-    /// reservation has started. A new start keeps the duration; a new end or duration keeps the
-    /// start. If two or three of start, end and duration are given, they define the period as in a
-    /// new reservation.
+    /// reservation has started. A new start alone keeps the duration, and is refused if `begun`. A
+    /// new end or duration alone keeps the start. If two or three of start, end and duration are
+    /// given, they define the period as in a new reservation.
     pub fn changed_period(
         &self,
         was: (Wall, Wall),
@@ -173,7 +173,8 @@ impl ReservationRequest {
             .collect())
     }
 
-    /// Returns the terms of a new reservation with duration `length`.
+    /// Returns the terms of a new reservation with duration `length`. Without `-U`, only `owner`
+    /// is an authorized user.
     pub fn terms(
         &self,
         owner: &str,
@@ -276,7 +277,7 @@ fn entries(text: &str) -> Vec<String> {
 }
 
 /// Returns a changed list. If all changes have a sign, entries with `+` are added and entries with
-/// `-` are removed; otherwise `changes` replaces the list.
+/// `-` are removed; otherwise `changes` replaces the list. None changes nothing.
 fn amended(changes: Option<&str>, was: &[String]) -> Vec<String> {
     let Some(changes) = changes else {
         return was.to_vec();

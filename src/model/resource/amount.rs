@@ -102,7 +102,7 @@ fn read(text: &str) -> Option<Amount> {
     }
 }
 
-/// Parses digits; None for other texts, and above `i64::MAX`, the maximum of a resource.
+/// Parses digits; None for other texts, and above `i64::MAX`, because amounts are `i64`.
 fn whole(digits: &str) -> Option<u64> {
     let number: i64 = whole_number(digits)?;
     u64::try_from(number).ok()

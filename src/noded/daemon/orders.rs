@@ -206,8 +206,8 @@ impl Daemon {
     }
 
     /// Passes a connection to the shepherd of an interactive job. Closes the connection instead if
-    /// `epoch` is below the highest known epoch, if the connection is the one of schedd, or if the
-    /// attempt is not running or has no terminal.
+    /// `epoch` is below the highest known epoch, if schedd has sent its greeting on this
+    /// connection, or if the attempt has ended, is unknown or has no terminal.
     fn attach(&mut self, number: u64, epoch: u64, name: AttemptName) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });

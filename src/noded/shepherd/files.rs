@@ -140,7 +140,7 @@ impl PreparedJob<'_> {
                 // A cancel ends stage-out, but the output is still delivered.
                 Ok(StagingResult::Cancelled) => join_failures([
                     self.deliver_as_owner(&streams),
-                    Err("stage-out was cancelled".into()),
+                    Err("stage-out was canceled".into()),
                 ]),
                 Ok(StagingResult::Late) => {
                     let late = format!(

@@ -35,7 +35,8 @@ impl JobWatch<'_> {
         self.send_stopped();
     }
 
-    /// If the job is suspended and a check is due, stops processes that are not stopped.
+    /// If the job is suspended and a check is due, stops processes that are not stopped. Notifies
+    /// noded of a suspension or resumption of which it has not been notified yet.
     pub(super) fn check_suspension(&mut self, cgroup: Option<&Cgroup>) {
         let now = clock::monotonic();
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.next <= now)

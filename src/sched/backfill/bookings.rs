@@ -48,7 +48,8 @@ pub struct BookingBudget<'s> {
     queues: Vec<&'s str>,
     /// The first blocked job of the cycle.
     pub blocked: Option<JobId>,
-    /// The jobs with a renewed planned start that this cycle has not considered yet, by class.
+    /// The jobs that have a renewed planned start and that this cycle has not considered yet, by
+    /// class.
     unvisited: BTreeMap<ClassId, BTreeSet<JobId>>,
     /// Whether resources have become free unexpectedly, or a planned start was not renewed, so that
     /// jobs may start before their planned start.
@@ -58,8 +59,9 @@ pub struct BookingBudget<'s> {
 
 impl<'s> BookingBudget<'s> {
     /// The budget at the beginning of a cycle. Renews a planned start of an earlier cycle if the
-    /// policy keeps it, or if resources of preempted jobs are held for it. Does not renew it if
-    /// `may_run` is false for the class of the job.
+    /// policy keeps it, or if resources of preempted jobs are held for its job. Does not renew it
+    /// if the job no longer waits or has another class, if `may_run` is false for the class, or if
+    /// the start is no longer possible at that time.
     pub fn open(
         policy: &'s Backfill,
         (state, resolved): (&'s ClusterState, &'s Resolved),
@@ -151,8 +153,9 @@ impl<'s> BookingBudget<'s> {
     }
 
     /// Whether a job must wait for its planned start `at`. A job may start earlier if resources
-    /// have become free unexpectedly (compression). A job with a planned start at `now + OVERDUE`
-    /// waits for jobs past their walltime, and each cycle tries to start it.
+    /// have become free unexpectedly (compression). A job need not wait for a planned start that is
+    /// at most `OVERDUE` from now: each cycle tries to start the job, because it waits only for
+    /// overdue or preempted jobs to end.
     pub fn must_wait(&self, at: Time, now: Time) -> bool {
         at > now + OVERDUE && !self.has_freed_resources
     }
@@ -225,7 +228,7 @@ impl<'s> BookingBudget<'s> {
         self.blocked.is_some() && self.left.last() == Some(&0)
     }
 
-    /// The index in `left` of the pool of a class: the pool of its QOS (M33), else that of its
+    /// The index in `left` of the pool of a class: the pool of its QOS (M33), else the pool of its
     /// queue (I18), else the default pool.
     fn pool(&self, class: &ClassKey) -> usize {
         let groups = &self.policy.groups;

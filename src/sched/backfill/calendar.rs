@@ -99,8 +99,8 @@ impl<'s> Calendar<'s> {
         self.entries.len() >= most
     }
 
-    /// Whether a job that ends at `until` ends before all planned starts and so delays none of
-    /// them.
+    /// Whether a job that ends at `until` delays no planned start because it ends when the first
+    /// one begins, or earlier. True if there are no planned starts.
     pub fn ends_before_bookings(&self, until: Time) -> bool {
         self.by_start.first().is_none_or(|&(at, _)| until <= at)
     }
@@ -125,7 +125,7 @@ impl<'s> Calendar<'s> {
     }
 
     /// The nodes on which a job that ends at `until` can start now without delaying any planned
-    /// start.
+    /// start; None if it cannot.
     pub fn fit_without_delay(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -184,9 +184,9 @@ impl<'s> Calendar<'s> {
                 let terms = SearchTerms { windows, class };
                 let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
-                // As long as no job has ended unexpectedly, the job keeps the nodes of its earlier
-                // planned start, so that a second cycle gives the same result. Otherwise the job
-                // is placed again, so that as many resources as possible are left for backfill.
+                // As long as no job has ended unexpectedly, the job keeps the nodes that an earlier
+                // cycle planned for it, so that a second cycle gives the same result. Otherwise the
+                // job is placed again, so that as many resources as possible are left for backfill.
                 let before = state.bookings.promise(job).filter(|before| {
                     state.bookings.is_as_planned()
                         && before.class == class.id
@@ -269,7 +269,7 @@ impl<'s> Calendar<'s> {
         self.entries.insert(job, promise);
     }
 
-    /// Removes a planned start.
+    /// Removes the planned start of a job and returns it; None if the job has none.
     pub fn cancel(&mut self, job: JobId) -> Option<CalendarEntry<'s>> {
         let promise = self.entries.remove(&job)?;
         self.by_start.remove(&(promise.at, job));

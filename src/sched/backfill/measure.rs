@@ -112,8 +112,8 @@ impl ResourceMeasure {
     }
 }
 
-/// The resource and amount that every chunk of a request consists of, if the chunks may go to any
-/// node.
+/// The resource and the amount that every chunk of a request consists of. None if the chunks differ
+/// or request several resources, or if the request restricts the nodes or their sharing.
 fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
     let is_anywhere =
         shape.arrangement == Arrangement::Free && shape.access <= AccessPolicy::Shared;

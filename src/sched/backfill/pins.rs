@@ -34,7 +34,7 @@ pub struct Pins<'s> {
     pins: BTreeMap<(Time, JobId), Pin>,
     /// The planned starts on each node.
     by_node: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
-    /// The ends of the jobs that this cycle has started on each node.
+    /// For each node, the ends of the jobs that this cycle has started there.
     started_here: BTreeMap<NodeIx, Vec<NodeEvent>>,
     /// Maps of the resources that are free from now until a time, with that time. The key is the
     /// number of planned starts that begin before that time.
@@ -138,7 +138,7 @@ impl<'s> Pins<'s> {
     }
 
     /// The nodes on which a job that ends at `until` can start now without delaying any planned
-    /// start.
+    /// start; None if it cannot.
     pub fn fit_without_delay(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -173,9 +173,9 @@ impl<'s> Pins<'s> {
         place::fit(&within, shape).ok()
     }
 
-    /// Reduces nodes with planned starts to their least free resources from `from` until `until`,
-    /// and the system-wide resources by those of the planned starts. `now` is the map of resources
-    /// that are free now.
+    /// In `space`, reduces nodes with planned starts to their least free resources from `from`
+    /// until `until`, and system-wide resources by the amounts that planned starts use in this
+    /// period. `now` is the map of resources that are free now.
     fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -189,7 +189,8 @@ impl<'s> Pins<'s> {
         }
     }
 
-    /// Reduces the free system-wide resources by those of the planned starts that overlap a period.
+    /// Reduces the free system-wide resources by the amounts of all planned starts that overlap a
+    /// period.
     fn hold_pools(&self, space: &mut AvailabilityMap<'s>, from: Time, until: Time) {
         if self.state.cluster.catalog.pooled().is_empty() {
             return;
@@ -322,8 +323,8 @@ impl<'s> Pins<'s> {
         changes
     }
 
-    /// The earliest start, now or later, of a job that runs for `span` without delaying a planned
-    /// start. None if no such start can be computed.
+    /// The earliest start, now or later, of a job that runs for `span`, delays no planned start and
+    /// uses no resources that reservations deny it. None if no such start can be computed.
     pub fn earliest(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -382,8 +383,8 @@ impl<'s> Pins<'s> {
         self.place_later(now, &left, &terms.class.shape)
     }
 
-    /// The start at `at` of a job that runs for `span` without delaying a planned start; None if
-    /// the job does not fit.
+    /// The start at `at` of a job that runs for `span`, delays no planned start and uses no
+    /// resources that reservations deny it; None if the job does not fit.
     pub fn fits_at(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -417,7 +418,7 @@ impl<'s> Pins<'s> {
         later
     }
 
-    /// A start at `at` on `nodes`, the nodes of an earlier planned start. None if the nodes no
+    /// A start at `at` on `nodes`, which an earlier cycle planned for the job. None if the nodes no
     /// longer meet the request or their resources are not free for `span`.
     pub fn slot_on(
         &mut self,

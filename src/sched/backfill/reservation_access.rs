@@ -117,9 +117,9 @@ impl<'s> Windows<'s> {
         self.left_maps = left_maps;
     }
 
-    /// The time at which a job ends that would end at `end` without reservations. The result is
-    /// earlier if the job requests an open reservation that ends before and then ends its jobs
-    /// ([`Window::ends_jobs`]).
+    /// The end of a job that starts now and would end at `end` without reservations. The result is
+    /// earlier than `end` if the job requests an open reservation that ends earlier, and that ends
+    /// its jobs at its own end ([`Window::ends_jobs`]).
     pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
         let Some(name) = class.reservation.as_deref() else {
             return end;
@@ -369,9 +369,9 @@ impl<'s> Windows<'s> {
             .filter_map(|share| self.state.cluster.find(&share.node))
     }
 
-    /// For each resource of a node, the minimum of the free amounts at `from` and at each later
-    /// beginning of a reservation. The node counts as in use, so that no exclusive job starts on
-    /// it.
+    /// For each resource of a node, the minimum of the amounts that are free and not reserved, at
+    /// `from` and at each later beginning of a reservation. The node counts as in use, so that no
+    /// exclusive job starts on it.
     fn least(
         &self,
         room: &FreeResources,

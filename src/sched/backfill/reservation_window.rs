@@ -1,5 +1,5 @@
-//! Places a reservation: finds nodes with enough resources that neither running jobs nor other
-//! reservations use at any time of the reservation's period.
+//! Places a reservation: finds nodes with enough free resources. Resources that a running job or
+//! another reservation uses at any time of the reservation's period are not free.
 //!
 //! A running job uses its nodes until the end of its walltime. As in PBS, planned starts of waiting
 //! jobs do not count, because the scheduler plans these starts again after the reservation is

@@ -21,7 +21,7 @@ use crate::sched::view::shared_hosts::{self, SharedPlace};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The free resources at one time, without planned starts.
+/// The free resources at one time. [`Timeline`] does not subtract the resources of planned starts.
 #[derive(Clone)]
 pub struct LaterResources<'s> {
     /// The time.

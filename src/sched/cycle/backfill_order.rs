@@ -35,7 +35,8 @@ pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, cache:
     }
 }
 
-/// The value of a job of this class (M30), with times in seconds.
+/// The value of a job of this class (M30), with times in seconds and processor equivalents in
+/// thousandths.
 pub fn metric_value(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64 {
     let seconds = cycle.span_of(class).as_seconds();
     match metric {

@@ -1,8 +1,8 @@
 //! Passes by the distance of nodes from a job's cluster (Q5, Q17). A cluster is a label of nodes
 //! and jobs, as in Qube!. Each pass also allows nodes that are farther away than those of the
 //! previous pass. Therefore no job starts on a node as long as a job of a nearer cluster fits
-//! there, or a job of an equally near cluster that has a higher priority. The result is the same as
-//! if each host chose its best job (X20).
+//! there, or a job of an equally near cluster fits there and has a higher priority. The result is
+//! the same as if each host chose its best job (X20).
 
 use super::launch;
 use super::state::{CycleState, Pass};

@@ -24,9 +24,9 @@ const MAX_CLASS_TRIALS: u64 = 2_000_000;
 /// The maximum number of jobs of one class in the search.
 const MAX_JOBS_OF_A_CLASS: usize = 100;
 
-/// Returns, for each class, the number of jobs to start. These jobs are the combination with the
-/// highest total value that the bounded search finds. Of several combinations with this value, the
-/// first in queue order is chosen.
+/// Returns the number of jobs to start, by class. Classes without such jobs are absent. The jobs
+/// are the combination with the highest total value that the bounded search finds. Of several
+/// combinations with this value, the first in queue order is chosen.
 pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId, usize> {
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MAX_JOBS_OF_A_CLASS) {
@@ -129,8 +129,8 @@ struct BestCombination<'s> {
 }
 
 impl<'s> BestCombination<'s> {
-    /// Tries the combinations that add jobs of the options from index `from` on, in queue order,
-    /// until no trials are left. `value` is the total value of `combination`.
+    /// Tries adding jobs to `combination`: jobs of the options from index `from` on, in queue
+    /// order, until no trials are left. `value` is the total value of `combination`.
     fn extend(&mut self, from: usize, combination: &Combination<'s>, value: i64) {
         if value > self.best {
             (self.best, self.chosen) = (value, self.taken.clone());

@@ -69,8 +69,8 @@ pub(in crate::sched) struct LimitCounter<'s> {
     holdings: Vec<&'s Holding>,
     /// The jobs that the cycle has added to the counter, up to a maximum number.
     added_jobs: Vec<JobId>,
-    /// The number of further jobs that the cycle has added to the counter, whose ids are not
-    /// stored.
+    /// The number of further jobs that the cycle has added to the counter without storing their
+    /// ids.
     unnamed: u64,
 }
 
@@ -83,8 +83,8 @@ impl<'s> LimitCounter<'s> {
             .chain(self.added_jobs.iter().copied())
     }
 
-    /// Records that the jobs `jobs`, and a number of further jobs (`more`) whose ids are not given,
-    /// count towards this limit.
+    /// Records that the jobs `jobs` count towards this limit, and `more` further jobs for which no
+    /// ids are given.
     fn add_jobs(&mut self, jobs: &[JobId], more: u64) {
         let named = jobs
             .len()
@@ -93,7 +93,8 @@ impl<'s> LimitCounter<'s> {
         self.unnamed += more + (jobs.len() - named) as u64;
     }
 
-    /// The number of jobs that count towards this limit.
+    /// The number of jobs that count towards this limit. An array that
+    /// [`LimitCounters::enter_many`] has added counts as one job.
     pub fn size(&self) -> u64 {
         let held: u64 = self
             .holdings
@@ -367,7 +368,8 @@ impl<'s> LimitCounters<'s> {
         }
     }
 
-    /// Counts `count` jobs of a class: the jobs `named`, and `more` jobs that are not named.
+    /// Counts `count` jobs of a class, where each waiting subjob is a job. `named` are the ids to
+    /// store, and `more` is the number of the other ids. An array has one id for all its subjobs.
     pub fn enter_many(&mut self, class: &ClassKey, count: u64, (named, more): (&[JobId], u64)) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         for &counter in &*self.counters_of(&class.who) {

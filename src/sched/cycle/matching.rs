@@ -36,7 +36,7 @@ pub struct Match {
 }
 
 impl Match {
-    /// A match on nodes where the job delays no planned start.
+    /// A match of a job that need not be preempted when a planned start is due.
     pub fn without_delay(placement: Placement) -> Match {
         Match {
             placement,
@@ -45,7 +45,9 @@ impl Match {
     }
 }
 
-/// Finds nodes on which a job can start now. The error is the reason why the job does not start.
+/// Finds nodes on which a job can start now. The error is the reason why the job does not start. If
+/// the job has a planned start for which it need not wait, first removes this start from the
+/// calendar.
 pub fn find<'s>(
     job: Candidate<'s>,
     pass: Pass,

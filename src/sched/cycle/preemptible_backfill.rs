@@ -1,4 +1,4 @@
-//! Preempts the backfilled jobs that use resources of a planned start when that start is due (M34).
+//! When a planned start is due, preempts the backfilled jobs that use its resources (M34).
 
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 pub struct PreemptibleBackfill<'s> {
     state: &'s ClusterState,
     space: AvailabilityMap<'s>,
-    /// The backfilled jobs that may still be preempted, in order of their starts.
+    /// The backfilled jobs that may still be preempted, in order of their ids.
     left: Vec<JobId>,
-    /// The preempted jobs, whose resources are free in `space`.
+    /// The preempted jobs. Their resources are free in `space`.
     gone: BTreeSet<JobId>,
 }
 
@@ -47,7 +47,7 @@ impl<'s> PreemptibleBackfill<'s> {
     }
 
     /// Returns the backfilled jobs to preempt for job `by`, so that its request fits once they have
-    /// ended. The jobs that started last are preempted first. Returns no jobs if the request
+    /// ended. The jobs with the highest ids are preempted first. Returns no jobs if the request
     /// already fits, or if it would not fit even if all backfilled jobs were preempted.
     pub fn reclaim(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
         let (mut trial, before) = (self.space.clone(), self.gone.clone());

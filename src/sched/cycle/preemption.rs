@@ -48,7 +48,7 @@ use eviction::FreedResources;
 const MAX_TRIED_JOBS: usize = 100;
 
 /// Runs repair, if configured, and then each trigger of the policy in the configured order. If
-/// starvation is a trigger, first records which parties and pools are below their fair share.
+/// starvation is a trigger, first records which operations and pools are below their fair share.
 pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let rule = cycle.preemption();
     let mut watched = rule

@@ -170,7 +170,8 @@ impl<'s> CycleState<'s> {
             .get_or_init(|| AvailabilityMap::vacant(&self.state.cluster).guided(self.guide.clone()))
     }
 
-    /// Whether the request could run on the configured nodes if no other job ran.
+    /// Whether the request could run on the configured nodes if no other job ran. True if there are
+    /// no nodes.
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
         if let Some(&is_possible) = self.feasible.get(&shape.id) {
             return is_possible;

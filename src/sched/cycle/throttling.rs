@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(fixture.starts(), "1 on n1");
     }
 
-    /// G5: the stopped queue is reported, not the lack of resources of jobs with the same request.
+    /// G5: jobs 4 and 7 report the stopped queue, although jobs with the same request are refused
+    /// for lack of resources.
     #[test]
     fn a_stopped_queue_is_reported_before_lack_of_resources() {
         let mut fixture = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 600);

@@ -33,9 +33,9 @@ const MOST: usize = 100;
 const MOST_COPIES: u32 = 1 << 20;
 
 /// The free windows for the request of a job, whatever its walltime: the number of copies of the
-/// request that fit at `now`, and for how long (M29). At most `MOST` windows; empty if the
-/// request does not fit now. The error is the reason why the job can never run, or a reason other
-/// than a lack of resources why it cannot start now.
+/// request that fit at `now`, and for how long (M29). At most `MOST` windows; empty if the request
+/// does not fit now. The error is the reason why the job can never run, or why it cannot start now
+/// even if resources are free.
 pub fn windows(
     state: &ClusterState,
     policy: &Policy,

@@ -2,12 +2,12 @@
 //! may preempt (YTsaurus, Y1 to Y29).
 //!
 //! The cluster is divided among *pools* (accounts), and the part of a pool among its *operations*:
-//! jobs, or arrays with all their subjobs. Pools and operations are also called *parties*. A party
-//! is *below* its fair share if its usage is less than the fair share multiplied by a tolerance. A
-//! party that has been below for a timeout *starves*. The allocations of an operation (its running
-//! jobs) are divided by age. The oldest allocations are kept, and the newest may be preempted for
-//! any starving party. The allocations in between may be preempted only for parties that starve
-//! *aggressively*, that is, have been below for a longer timeout.
+//! jobs, or arrays with all their subjobs. A pool or operation is *below* its fair share if its
+//! usage is less than the fair share multiplied by a tolerance. If it has been below for a timeout,
+//! it *starves*. The allocations of an operation (its running jobs) are divided by age. The oldest
+//! allocations are kept, and the newest may be preempted for any starving operation. The
+//! allocations in between may be preempted only for operations that starve *aggressively*, that is,
+//! have been below for a longer timeout.
 //!
 //! Example: array A uses all 10 CPUs for 10 subjobs. Array B, also with 10 subjobs, is submitted.
 //! The fair share of each array is 5 CPUs. After 30 seconds B starves, and the newest subjob of A
@@ -25,12 +25,12 @@ mod fair_share;
 
 pub use fair_share::{Entitled, FairShares, OperationShare, PoolShare, amounts_of, is_of_pools};
 
-// Since when a party is below its fair share.
+// The starvation status of pools and operations.
 mod time_below;
 
 pub use time_below::StarvationStatus;
 
-// The allocations that an operation may lose to starving parties.
+// The allocations that an operation may lose to starving operations.
 pub mod groups;
 
 // Pools and operations that are exempt from preemption.

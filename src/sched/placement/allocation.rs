@@ -1,5 +1,5 @@
-//! Allocation: computes the resources that a placement uses on each node. This stage and all later
-//! stages refuse no job.
+//! Allocation: computes the resources that a placement uses on each node. Neither this step nor the
+//! steps after it (task distribution and launch) refuse a job.
 
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::Placement;
@@ -8,8 +8,9 @@ use crate::sched::view::shape::Shape;
 use std::collections::BTreeMap;
 
 /// The resources that the placement uses on each node. A job with exclusive hosts also holds the
-/// other nodes of these hosts. System-wide resources count on the job's first node, per-host
-/// resources on the job's first node of each host.
+/// other nodes of these hosts. System-wide resources count on the job's first node. Per-host
+/// resources (system-wide resources that a job uses once on each of its hosts) count on the job's
+/// first node of each host.
 pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmounts {
     let mut holds = BTreeMap::new();
     for &(node, chunk) in &placement.picks {
@@ -39,7 +40,8 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmou
 }
 
 /// The resources that the placement uses on each node, and the amounts that each chunk gets in
-/// addition to its minimum.
+/// addition to its minimum, in the order of the chunks. The list of amounts is empty if no chunk
+/// requests a range.
 pub fn allocate(
     space: &AvailabilityMap,
     shape: &Shape,

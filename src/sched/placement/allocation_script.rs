@@ -12,7 +12,8 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 impl ClusterState {
-    /// The classes for which the script selects nodes, but has neither answered nor been started.
+    /// The classes for which the script must be started: it selects the nodes of their jobs, and it
+    /// has neither answered nor been started for them.
     pub fn without_answer(&self, policy: &Policy) -> Vec<ClassId> {
         let waiting = self.classes.iter().filter(|(id, class)| {
             let allocation = class.key.shape.allocation;

@@ -29,8 +29,9 @@ pub struct JobAmounts {
     pub holds: BTreeMap<NodeIx, Amounts>,
     /// The owner of the job, and the other jobs that the job allows on its nodes.
     pub owner: JobOwner,
-    /// For a subjob: the per-host resources that it uses and that other subjobs of its array on the
-    /// same host may share. Each is given with the node that uses it.
+    /// For a subjob: the per-host resources (counted once on each host) that it uses and that other
+    /// subjobs of its array on the same host may share. Each is given with the node on which it is
+    /// counted.
     pub joins: Vec<(SharedPlace, NodeIx)>,
 }
 
@@ -260,7 +261,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether a node can take jobs: it is usable (up, not offline and not under maintenance). In a
-    /// map without jobs, all nodes of the cluster can take jobs.
+    /// map without jobs, all nodes that are set ([`Cluster`]) can take jobs.
     pub fn is_open(&self, ix: NodeIx) -> bool {
         let node = self.cluster.node(ix);
         node.kind.is_some() && (self.is_vacant || node.usable)
@@ -482,8 +483,9 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// The indices of the node classes with at least these amounts free on each node (resource,
-    /// amount above zero). Classes without nodes are excluded.
+    /// The indices of the node classes with at least these amounts (resource, amount above zero)
+    /// free on each node. Classes without nodes are excluded. If `amounts` is empty, closed classes
+    /// are included.
     pub fn with_free(&self, amounts: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
         self.columns
             .at_least(self.scarcest_first(amounts))
@@ -546,7 +548,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Adds the free amounts of `nodes` nodes of a class to the totals. A negative number
-    /// subtracts.
+    /// subtracts. Closed classes and negative free amounts do not count.
     fn count(&mut self, key: &NodeClassKey, nodes: i64) {
         if key.condition == Joinable::Alone {
             return;

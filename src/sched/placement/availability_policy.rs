@@ -1,7 +1,7 @@
 //! The amount of each resource of a node that counts as used (M6, M7): the allocations of jobs, the
 //! measured use, or the larger of both. For a node with a maximum load (M48), its terms select one
-//! of two rules: the node has at most as many free CPUs as its load is below the maximum, or it
-//! takes no jobs while its load is at or above the maximum.
+//! of two rules: the number of free CPUs is at most the maximum minus the load, or the node takes
+//! no jobs while its load is at or above the maximum.
 //!
 //! Within a cycle, each start reduces the free amounts by the job's request. The next cycle uses
 //! the latest measurements.
@@ -31,8 +31,8 @@ impl Cluster {
     }
 }
 
-/// The resources of nodes for which only the measured use counts. The allocations of such a
-/// resource can exceed its total.
+/// The indices of the node resources of which only the measured use counts. The allocations of such
+/// a resource can exceed its total.
 pub fn by_use(cluster: &Cluster, placement: &PlacementPolicy) -> Vec<usize> {
     let of_nodes = 0..cluster.catalog.pooled().start;
     of_nodes

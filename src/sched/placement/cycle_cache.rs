@@ -50,8 +50,9 @@ struct Conclusion {
 }
 
 impl CycleCache {
-    /// Finds the nodes that have changed since the last cycle. Must be called before the queries of
-    /// a cycle.
+    /// Finds the nodes that have changed since the last cycle, so that [`CycleCache::recall`] can
+    /// correct the cached reasons. Discards these reasons if a correction is not possible, or if
+    /// more than `MAX_CHANGES` nodes have changed. Must be called in each cycle before `recall`.
     pub fn find_changed_nodes(&mut self, space: &AvailabilityMap, placement: &PlacementPolicy) {
         let rooms = space.rooms();
         let is_comparable = self.edition == space.cluster.edition()
@@ -132,7 +133,8 @@ impl CycleCache {
         }
     }
 
-    /// Records the result of a cycle.
+    /// Records the result of a cycle that started, resumed and preempted no job. After any other
+    /// cycle, no result is known.
     pub(in crate::sched) fn conclude(
         &mut self,
         state: &ClusterState,
@@ -154,8 +156,9 @@ impl CycleCache {
         });
     }
 
-    /// Whether the result of the last cycle is still valid. Always false while a job runs past its
-    /// walltime, because its expected end, and with it planned starts, move with the clock.
+    /// Whether the result of the last cycle is still valid: the state and the policy are unchanged,
+    /// and the next scheduled cycle is not due. Always false once a running job has reached its
+    /// expected end, because this end, and with it planned starts, then move with the clock.
     pub(in crate::sched) fn still_holds(
         &self,
         state: &ClusterState,
@@ -176,7 +179,8 @@ impl CycleCache {
         self.conclusion = None;
     }
 
-    /// Ends the queries of a cycle: keeps only the results that the cycle used or computed.
+    /// Keeps only the reasons that this cycle has used or computed. Must be called in each cycle
+    /// after `recall` and `store_reason`.
     pub fn keep_used_results(&mut self) {
         self.scattered = std::mem::take(&mut self.found).into_iter().collect();
     }

@@ -1,6 +1,6 @@
 //! The values of names in expressions: Qube's `host.*` and `job.*` names (Q20), and Maui's names
-//! for the ranking of nodes (M8f). Memory and disk sizes are in megabytes. Times of jobs are in
-//! seconds.
+//! for the ranking of nodes (M8f). Consumable sizes, such as memory, are in megabytes. Times of
+//! jobs are in seconds.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::expression::{ExpressionValue, NameScope};
@@ -25,12 +25,12 @@ enum Aspect {
     Used,
 }
 
-/// Whether a name has the same value for all nodes of a kind.
+/// Whether a name has the same value for all nodes of a kind. Only `host.*` names are checked.
 pub fn is_of_kind(name: &str) -> bool {
     name != "host.name" && !is_changing(name)
 }
 
-/// Whether the value of a name can change while a job waits.
+/// Whether the value of a name can change while a job waits. Only `host.*` names are checked.
 pub fn is_changing(name: &str) -> bool {
     let Some(name) = name.strip_prefix("host.") else {
         return false;

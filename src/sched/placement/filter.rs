@@ -3,7 +3,8 @@
 //! A node *suits* a job if it meets all conditions that concern neither amounts nor access. These
 //! are the job's requirements (Q3) and host lists (Q24), restrictions of jobs and nodes (Q19), the
 //! scopes of system-wide resources (Q21) and the site's veto (Q26). A job that is deferred after a
-//! failed start is suited only by nodes on hosts where its start has not failed (M10).
+//! failed start is suited only by nodes on hosts where its start has not failed (M10). The values
+//! that single chunks request are checked separately.
 //!
 //! All nodes of a node class are of one kind (total resources and terms) and have the same free
 //! resources. Conditions on these properties can be checked for a whole class. Only the other
@@ -230,7 +231,8 @@ fn named(chunk: &ChunkShape, resource: &str) -> Option<String> {
     Some(need.value.to_string())
 }
 
-/// The node classes in which a kind of chunk fits, regardless of host and node names.
+/// The node classes in which at least one chunk of a kind fits. Conditions on single nodes, such as
+/// host and node names, are not checked.
 pub fn fitting_classes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -286,8 +288,8 @@ pub fn admits_owner(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner
 }
 
 /// The nodes on which a kind of chunk fits, in order of preference, each with the number of chunks
-/// that fit. Other nodes of their hosts are not checked, so jobs with exclusive hosts must not use
-/// this function.
+/// that fit. Conditions on single nodes are not checked, and neither are the other nodes of a host.
+/// Jobs with such conditions or with exclusive hosts must not use this function.
 pub fn fitting_nodes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -317,6 +319,7 @@ pub fn fitting_nodes<'a>(
 }
 
 /// The number of chunks of a kind that fit on a node on which no chunk of the job is placed yet.
+/// Only access policies and amounts are checked.
 pub fn times_on_node(
     space: &AvailabilityMap,
     shape: &Shape,

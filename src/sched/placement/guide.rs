@@ -1,4 +1,4 @@
-//! The ranks of nodes that depend only on the policy and on the kind of the node.
+//! Ranks of nodes, as far as they depend only on the policy and on the kind of the node.
 
 use crate::model::expression::Expression;
 use crate::model::node::NodeTerms;
@@ -130,8 +130,8 @@ fn largest_amounts(cluster: &Cluster) -> Vec<i64> {
     most
 }
 
-/// M8c: the sum, over all resources, of the node's amount as a fraction of the largest amount on a
-/// node, in millionths. Unbounded resources do not count.
+/// M8c: the rank by size. For each resource, the node's amount is divided by the largest amount on
+/// any node, in millionths; the rank is the sum. Unbounded resources do not count.
 fn size(kind: &NodeKind, most: &[i64]) -> Rank {
     let shares = kind.empty.free.iter().zip(most);
     let shares = shares.map(|(has, most)| match most {

@@ -60,7 +60,7 @@ pub struct Possible {
 }
 
 impl Possible {
-    /// The result of [`never()`], cached until nodes change.
+    /// The result of [`never()`], cached until nodes change or the cache is full.
     pub fn never(
         &mut self,
         (state, policy, resources): (&ClusterState, &Policy, &Resources),
@@ -160,8 +160,8 @@ fn nearest_request(
     Some(found)
 }
 
-/// The select statement of these chunks. The count of each chunk is multiplied by `part / most`,
-/// but is at least 1.
+/// The select statement of these chunks. The count of each chunk is multiplied by `part / most` and
+/// rounded down, but is at least 1.
 fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
     let mut fewer = chunks.to_vec();
     for chunk in &mut fewer {
@@ -172,8 +172,8 @@ fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
 }
 
 /// The chunk reduced to the resources of the nearest node. For each suitable node, the fractions of
-/// the requested amounts that the node has are multiplied. The nearest node has the largest
-/// product. None if no suitable node has some of each requested resource.
+/// the requested amounts that the node has, each at most 1, are multiplied. The nearest node has
+/// the largest product. None if no suitable node has some of each requested resource.
 fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, requested) = (vacant.cluster, shape.chunks.get(place)?);
     let nodes = cluster

@@ -208,8 +208,8 @@ fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     supply
 }
 
-/// Whether the cluster's total free amounts suffice, not counting per-host resources that a subjob
-/// can share. This check alone causes most refusals.
+/// Whether the cluster's total free amounts suffice, not counting per-host resources (counted once
+/// on each host) that a subjob can share. This check alone causes most refusals.
 pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
     has_total(space, shape)
         || shared_hosts::eased(space, shape).is_some_and(|eased| has_total(space, &eased))
@@ -302,8 +302,8 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
     spread(space, shape, Some(&[node]))
 }
 
-/// Places the chunks on any nodes, or on the nodes `within`. With `scatter` and `vscatter`, each
-/// chunk gets its own host or node.
+/// Places the chunks on any nodes, or on the nodes `within`. With `scatter`, each chunk gets its
+/// own host; with `vscatter`, its own node.
 pub fn spread(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -480,8 +480,9 @@ impl<'a> TentativePlacement<'a> {
 }
 
 /// Distributes chunks to nodes, given the number of chunks that fit on each node (M9). Depending on
-/// the policy, fills one node after another, places one chunk on each node in turn, or divides the
-/// chunks equally among the first nodes that have space for all of them.
+/// the request or the policy, fills one node after another, places one chunk on each node in turn,
+/// or divides the chunks equally among the first nodes that together have space for all of them.
+/// Returns the node of each placed chunk; fewer than `wanted` if not all chunks fit.
 pub fn distribute_chunks(
     space: &AvailabilityMap,
     shape: &Shape,

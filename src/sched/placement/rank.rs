@@ -185,7 +185,7 @@ pub fn ranks_kinds(space: &AvailabilityMap, shape: &Shape) -> bool {
     ) && shape.answer.is_none()
 }
 
-/// The rank of the nodes of a class for a job, if the rank depends only on the kind of node.
+/// The rank of the nodes of a class for a job. Valid only if [`ranks_kinds`] is true.
 pub fn class_rank(space: &AvailabilityMap, shape: &Shape, place: usize) -> Rank {
     let guide = space.guide();
     guide

@@ -1,5 +1,6 @@
-//! Placement of a subjob on hosts where other subjobs of the same array run. All subjobs of an
-//! array on a host share per-host resources, such as a license (Q21, G2).
+//! Placement of a subjob on hosts where other subjobs of the same array run. A job uses a per-host
+//! resource, such as a license, once on each of its hosts; all subjobs of an array on a host share
+//! it (Q21, G2).
 
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::{self, Placement};
@@ -81,8 +82,8 @@ pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     }
 }
 
-/// The request of a subjob without the per-host resources of which too little is free, but which
-/// other subjobs of its array use. None if there are no such resources, or if the subjob's nodes
+/// The request of a subjob, without those per-host resources that other subjobs of its array use
+/// and of which too little is free. None if there are no such resources, or if the subjob's nodes
 /// must be in one set or have a common value.
 pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     if shape.array.is_none() || shape.sets.is_some() || shape.group.is_some() {

@@ -1,6 +1,6 @@
 //! The reason why a request does not fit, with the values or amounts that were compared, if any.
 //!
-//! [`never`] is for requests that cannot fit at any time, [`now`] for requests that do not fit at
+//! [`never()`] is for requests that cannot fit at any time, [`now()`] for requests that do not fit at
 //! present. Both check the possible reasons in a fixed order and return the first that holds.
 
 use super::availability_map::AvailabilityMap;
@@ -144,7 +144,7 @@ fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// The reason if the request would fit without the processes outside of jobs that use GPUs.
+/// The reason if the request does not fit only because processes outside of jobs use GPUs.
 fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let catalog = &space.cluster.catalog;
     let index = catalog
@@ -241,7 +241,8 @@ fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
 }
 
 /// Removes the node classes without a requested value. If no class is left, returns the value of
-/// the first removed class.
+/// the first removed class; without a value, `False` for a Boolean resource or "unset" for any
+/// other.
 fn found_value(
     space: &AvailabilityMap,
     keys: &mut Vec<&NodeClassKey>,
@@ -332,7 +333,7 @@ fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a NodeClassKey
         .find(|key| key.kind == kind)
 }
 
-/// The reason if all nodes together have too little of a resource.
+/// The reason if the whole cluster has too little of a resource.
 fn too_much_for_all(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let all = space.free(shape.access);
     let index = shape
@@ -384,8 +385,8 @@ fn never_enough(
     }
 }
 
-/// The number of chunks that fit, and the number requested. Counts only the first kind of chunk of
-/// which too few fit, or all chunks if enough of each kind fit.
+/// The number of chunks that fit, and the number requested, which is always larger. Counts only the
+/// first kind of chunk of which too few fit, or all chunks if enough of each kind fit.
 fn places(space: &AvailabilityMap, shape: &Shape) -> (u64, u64) {
     for chunk in 0..shape.chunks.len() {
         let supply = Candidates::of(space, shape, chunk, None).supply();

@@ -1,7 +1,9 @@
-//! Computes the priorities of the waiting jobs, and keeps them in the snapshot. A new job gets its
-//! priority at the next cycle. All priorities are computed again after a change that can affect
-//! them. If they depend on time, this happens only after the update period of the policy (F9).
-//! Exceptions are a change of the policy, and a new job in an order with turns of queues or pools.
+//! Computes the priorities of the waiting jobs, and keeps them in the snapshot (the input of a
+//! cycle). A new job gets its priority at the next cycle. Priorities that do not depend on time are
+//! all computed again after a change that can affect them. Priorities that depend on time are
+//! computed again whenever the update period of the policy has ended (F9). Two events cause a
+//! computation of all priorities at once: a change of the policy, and a new job in an order in
+//! which queues or pools take turns.
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;

@@ -258,7 +258,7 @@ impl ClusterState {
     }
 
     /// The rank of a waiting job and its score with order `fcfs` (F8, F14). The higher the rank,
-    /// the lower the score.
+    /// the lower the score. None if the job does not wait.
     pub(super) fn first_come(&self, job: JobId) -> Option<(u64, f64)> {
         let (_, rank) = self.class_and_rank(job)?;
         Some((rank, FIRST - rank.saturating_sub(1) as f64))

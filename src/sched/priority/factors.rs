@@ -157,7 +157,9 @@ fn queue(job: &FactorContext) -> f64 {
     factor.unwrap_or_else(|| job.inputs.queue_priority(job.class) as f64 / Queue::PRIORITY_SCALE)
 }
 
-/// The size factor of a job that needs `requested` of the `nodes` nodes of the cluster (F6).
+/// The size factor of a job that needs `requested` of the `nodes` nodes of the cluster (F6). With
+/// `Large`, it is the requested fraction of the nodes. With `Small`, it falls from 1 for one node
+/// to 0 for all nodes.
 fn size(requested: u64, nodes: usize, favor: Favor) -> f64 {
     let (requested, nodes) = ((requested as f64).min(nodes as f64), nodes as f64);
     match favor {
@@ -167,8 +169,9 @@ fn size(requested: u64, nodes: usize, favor: Favor) -> f64 {
     }
 }
 
-/// The slowdown factor. The slowdown is (wait + walltime) / walltime. The factor is 0 for a job
-/// that has not waited, and 1 once the slowdown has reached the cap.
+/// The slowdown factor. The slowdown is (wait + walltime) / walltime; the walltime counts as at
+/// least one second. The factor is 0 for a job that has not waited, and 1 once the slowdown has
+/// reached the cap.
 fn slowdown(waited: Span, walltime: Span, cap: f64) -> f64 {
     let least = Span::seconds(1).0 as f64;
     part(waited.0 as f64 / (walltime.0 as f64).max(least), cap - 1.0)

@@ -24,7 +24,7 @@ impl PriorityInputs<'_> {
         class.walltime.unwrap_or(self.policy.default_walltime)
     }
 
-    /// The priority of the queue of the class.
+    /// The `Priority` attribute of the queue of the class; 0 for an unknown queue.
     pub(super) fn queue_priority(&self, class: &ClassKey) -> i64 {
         self.state
             .queues

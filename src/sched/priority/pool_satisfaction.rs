@@ -66,7 +66,8 @@ impl PoolTurns {
     }
 
     /// The sort key of the operation of a waiting job within its pool, lowest first. In a FIFO pool
-    /// this is the position of the operation (Y23), otherwise its satisfaction (Y22).
+    /// this is the position of the operation (Y23), otherwise its satisfaction (Y22). An unknown
+    /// operation has the maximum satisfaction.
     pub fn key_in_pool(&self, job: JobId, class: &ClassKey) -> f64 {
         self.shares
             .party(job, Some(class.id))

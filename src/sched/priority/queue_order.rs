@@ -68,8 +68,9 @@ impl<'s> QueueOrder<'s> {
         (0..self.len()).filter_map(move |at| self.turn(at, &calculator))
     }
 
-    /// The positions of these jobs, each with the jobs before and after it, in order. A subjob has
-    /// the position of its array. Jobs that do not wait are omitted.
+    /// The positions of these jobs, in the order of the queue, each with the next job before it and
+    /// the next job after it. A subjob has the position of its array. Jobs that do not wait are
+    /// omitted.
     pub fn places_of(&self, jobs: &[JobId]) -> Vec<Neighbours> {
         let mut wanted: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for &job in jobs

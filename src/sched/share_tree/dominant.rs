@@ -37,7 +37,7 @@ impl ClusterTotal {
     }
 }
 
-/// The fraction that an amount is of the total of its resource.
+/// An amount as a fraction of the total of its resource; a total of 0 counts as 1.
 fn part(amount: i64, all: i64) -> f64 {
     amount as f64 / all.max(1) as f64
 }

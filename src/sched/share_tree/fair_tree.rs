@@ -6,8 +6,10 @@
 //! Siblings are sorted by their *level* (Slurm's Level FS): shares divided by usage, both as
 //! fractions of the sums of the siblings. The level is infinite without usage, and 0 without
 //! shares. The walk ranks users as it reaches them and descends into accounts. Accounts of equal
-//! level are visited as one account. The factor is the rank, counted from the last user, divided by
-//! the number of users. A factor of 0.5 does not mean that the usage equals the share.
+//! level are visited as one account. Ranks are counted from the last user, so the first user has
+//! the highest rank. The factor of a user is its rank divided by the number of users; an account
+//! has the factor of its first user. A factor of 0.5 does not mean that the usage equals the share.
+//! If users do not count, the accounts without accounts below them are ranked instead.
 
 use super::charged::{Charged, Weighed, ratio};
 use super::tree::ROOT;

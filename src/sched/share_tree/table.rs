@@ -47,7 +47,7 @@ pub struct ShareTable {
     /// Whether the row of the account, of the user, or of the user under the account counts for a
     /// job.
     pub subject: UsageSubject,
-    /// The rows of the accounts. They include all accounts and users below.
+    /// The rows of the accounts, by name.
     pub accounts: BTreeMap<String, ShareRow>,
     /// The rows of the users under accounts. The account is empty if accounts do not count. The map
     /// is empty if only accounts count.

@@ -83,7 +83,7 @@ impl MemberUsage {
         self.left(now, now, rules)
     }
 
-    /// The usage until `until`, decayed to the time `then`. Usage of running jobs after `until`
+    /// The usage until `until`, decayed to the time `then`. What running jobs use after `until`
     /// does not count.
     fn left(&self, until: Time, then: Time, rules: &UsageRules) -> f64 {
         let continuing = rules.counted(self.running.stretch_until(until, self.rate), then);
@@ -227,7 +227,8 @@ impl UsageTable {
         })
     }
 
-    /// The raw usage, the decayed usage, and the resources in use of each member.
+    /// The raw usage (without decay), the decayed usage, and the resources in use of each member,
+    /// in the order of [`UsageTable::members`].
     pub fn all(&self, now: Time) -> Vec<Used> {
         let mut running: BTreeMap<&Member, f64> = BTreeMap::new();
         for charge in self.open.values() {

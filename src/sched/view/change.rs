@@ -275,7 +275,8 @@ impl ClusterState {
 
 impl ClusterState {
     /// The reservation of a running job: the reservation that it requests; otherwise the first open
-    /// reservation on one of the job's nodes that admits a job with its walltime.
+    /// reservation that covers one of the job's nodes and admits its owner and its walltime. None
+    /// if there is none.
     pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
         let run = job.life.run.as_ref()?;
         if let Some(reservation) = &job.spec.reservation {

@@ -12,7 +12,7 @@ use crate::model::time::Time;
 
 impl ClusterState {
     /// The charge that begins with a start; None if the queue or the quality of service is free of
-    /// charge (I5), or if the job is no longer a candidate.
+    /// charge (I5), or if the job no longer waits.
     pub fn charge_for(&self, start: &Start, qualities: &Qualities, now: Time) -> Option<Charge> {
         let who = &self.waiting_class(start.job)?.who;
         let factor = qualities.charge(who.qos.as_deref(), self.queues.get(&who.queue));

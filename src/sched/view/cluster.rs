@@ -105,7 +105,8 @@ pub struct Cluster {
     pub catalog: Catalog,
     /// The system-wide resources.
     pub pools: Pools,
-    /// The per-host resources that arrays use, each with the subjobs that share it.
+    /// The per-host resources (counted once on each host) that arrays use, each with the subjobs
+    /// that share it.
     pub(in crate::sched) shared: BTreeMap<SharedPlace, Sharers>,
     /// The names of users.
     pub users: BTreeMap<User, String>,
@@ -257,7 +258,7 @@ impl Cluster {
         self.hosts.len()
     }
 
-    /// The nodes of a host that are set.
+    /// The nodes of a host, without nodes that are not set; empty for an unknown host.
     pub fn nodes_of_host(&self, host: &str) -> impl Iterator<Item = NodeIx> + '_ {
         self.hosts.get(host).into_iter().flatten().copied()
     }
@@ -332,7 +333,7 @@ impl Cluster {
             .all(|need| need.is_met_by(self.value(node, &need.resource).as_ref()))
     }
 
-    /// The node's value of a resource that is compared and not counted.
+    /// The node's value of a resource that is compared and not counted; None if it has no value.
     pub fn value(&self, node: &ClusterNode, resource: &str) -> Option<ResourceValue> {
         match resource {
             "host" => Some(ResourceValue::String(node.host.clone())),

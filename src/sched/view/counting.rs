@@ -77,7 +77,8 @@ impl QuantityKind {
         }
     }
 
-    /// The decrease of the amount per millisecond while a job of the class runs.
+    /// The decrease of the amount per millisecond while a job of the class runs; 0 for quantities
+    /// that do not decrease with time.
     pub fn weight(self, class: &ClassKey, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::ProcessorTime => cluster
@@ -89,7 +90,8 @@ impl QuantityKind {
         }
     }
 
-    /// The decrease of the amount per millisecond while a job with this number of CPUs runs.
+    /// The decrease of the amount per millisecond while a job with this number of CPUs runs; 0 for
+    /// quantities that do not decrease with time.
     pub fn weight_of(self, processors: i64) -> i64 {
         match self {
             QuantityKind::ProcessorTime => processors,

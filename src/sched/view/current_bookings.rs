@@ -34,7 +34,7 @@ pub struct CurrentBookings {
     freed: Option<Time>,
 }
 
-/// Maximum time for which resources are held for a preemptor after its victims have ended.
+/// The maximum time for which resources are held for a preemptor after its victims have ended.
 pub(in crate::sched) const KEPT: Span = Span::seconds(60);
 
 impl CurrentBookings {
@@ -59,7 +59,7 @@ impl CurrentBookings {
     }
 
     /// The time at which resources were last freed. This is `now` if resources were freed after the
-    /// last plan.
+    /// last plan. None if none were ever freed.
     pub fn freed(&self, now: Time) -> Option<Time> {
         self.released.map(|_| now).or(self.freed)
     }
@@ -312,8 +312,8 @@ impl ClusterState {
             .is_some_and(|booking| booking.held_until.is_some())
     }
 
-    /// Restores a start that schedd planned for a candidate before schedd was restarted. Does
-    /// nothing if the job is no candidate. Resources may have been freed in the meantime, so the
+    /// Restores a start that schedd planned for a waiting job before schedd was restarted. Does
+    /// nothing if the job no longer waits. Resources may have been freed in the meantime, so the
     /// planned start may become earlier.
     pub fn recall(&mut self, job: JobId, promise: &PromisedStart, span: Span) {
         let Some(class) = self.class_of(job) else {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Eligible(pub(in crate::sched) BTreeMap<ClassId, EligibleJobs>);
 
-/// The considered jobs of a class of which the cycle considers only some jobs.
+/// For a class in [`Eligible`]: the jobs that the cycle considers.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct EligibleJobs {
     /// The jobs; for an array, the considered subjobs and the array itself.
@@ -40,7 +40,7 @@ impl Eligible {
         Some(few.jobs.iter().filter(|job| !job.is_array()).count() as u64)
     }
 
-    /// The considered jobs of all classes of which the cycle considers only some jobs.
+    /// The considered jobs of all classes in this table, each with its class.
     pub fn jobs(&self) -> impl Iterator<Item = (ClassId, JobId)> + '_ {
         self.0
             .iter()

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The owner of a running job, and its request without the nodes that it has released. They are
-/// needed after a restart of schedd, which has not seen the job waiting.
+/// The owner of a running job, and the job's request without the nodes that the job has released.
+/// schedd needs both after a restart, because it has not seen the job waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningOwner {
     who: Credentials,

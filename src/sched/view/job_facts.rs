@@ -1,5 +1,5 @@
-//! The properties of a job that expressions can use as `job.*` (Q20). Memory is in megabytes, times
-//! are in seconds.
+//! The properties of a job that expressions can use as `job.*` (Q20). Sizes are in megabytes, times
+//! in seconds.
 
 use crate::model::credentials::Credentials;
 use crate::model::expression::ExpressionValue;

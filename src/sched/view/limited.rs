@@ -39,9 +39,9 @@ impl Limited {
 }
 
 impl ClusterState {
-    /// The waiting jobs that this plan possibly refuses for another limit than the plan before,
-    /// each with the limit; None if no limit refuses the job. An array is one entry. To be called
-    /// once for each plan.
+    /// The waiting jobs that this plan possibly refuses because of another limit than the previous
+    /// plan did. Each comes with its limit in this plan; None if no such limit refuses the job. An
+    /// array is one entry. To be called once for each plan.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         let listed: BTreeSet<(ClassId, JobId)> = plan
             .eligible

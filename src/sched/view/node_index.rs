@@ -1,5 +1,5 @@
-//! The indexes of the nodes: by host, by kind (equal total resources and attributes), and by node
-//! class (equal kind and equal free resources).
+//! The indexes of the nodes: by host, by kind (equal total resources, attributes and terms of use),
+//! and by node class (equal kind and equal free resources).
 
 use super::cluster::{Cluster, NodeIx};
 use crate::sched::amounts::{add, subtract};

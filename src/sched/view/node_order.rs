@@ -71,8 +71,8 @@ impl Cluster {
         self.order = NodeOrder { listed, sorted: 0 };
     }
 
-    /// Sorts the nodes. Returns None if they were already sorted. If a new node does not come last,
-    /// all nodes are sorted again.
+    /// Sorts all nodes again, unless the new nodes follow the sorted nodes in the right order.
+    /// Returns the new indices; None if the nodes were already sorted.
     pub fn put_in_order(&mut self) -> Option<Moves> {
         let order = &self.order;
         let new = self

@@ -26,7 +26,8 @@ pub struct Start {
     /// The owner, and which other jobs may share the nodes. To be passed to `ClusterState::occupy`
     /// unchanged.
     pub exclusive: JobOwner,
-    /// The end of the walltime.
+    /// The expected end: the end of the walltime, or the end of the requested reservation if it
+    /// ends the job earlier.
     pub until: Time,
     /// The first job in queue order that waits while the started job passes it; None if the started
     /// job passes no job.
@@ -117,7 +118,7 @@ pub struct Plan {
     pub asks: Vec<(JobId, Vec<String>)>,
     /// The planned starts.
     pub bookings: Vec<Booking>,
-    /// For each class, why those of its jobs wait that do not start. Other verdicts hold for all
+    /// The reasons why jobs wait. A reason holds for all jobs of a class that do not start, for all
     /// classes of a shape (the part of a request that decides where a job fits), or for a single
     /// job.
     pub verdicts: Vec<(ClassId, Arc<Reason>)>,

@@ -1,5 +1,5 @@
 //! Suspension of running jobs in a forecast. The resources that a suspended job keeps or needs
-//! again, and its priority, are derived from the snapshot.
+//! again, and its priority, are derived from the snapshot (the input of a cycle).
 
 use super::class::Wait;
 use super::cluster::NodeIx;
@@ -157,7 +157,7 @@ fn is_in(names: &[String], name: &str) -> bool {
     names.iter().any(|listed| listed == name)
 }
 
-/// The request for exactly these shares, with one chunk for each share.
+/// The request for exactly the node resources of these shares, with one chunk for each share.
 fn request(shares: &[NodeShare]) -> Request {
     let chunks = shares.iter().map(|share| Chunk {
         count: 1,

@@ -61,7 +61,7 @@ pub struct RunProgress {
 }
 
 impl PreemptionCandidate {
-    /// The candidate of a running job; None if the job does not run.
+    /// The candidate of a running or suspended job; None for any other job.
     pub fn of(job: &Job) -> Option<PreemptionCandidate> {
         let run = job.life.open_run()?;
         Some(PreemptionCandidate {

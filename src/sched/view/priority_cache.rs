@@ -45,7 +45,7 @@ impl PriorityCache {
         self.new.insert(id);
     }
 
-    /// Notes that a job is no longer a candidate.
+    /// Notes that a job no longer waits.
     pub fn forget(&mut self, id: JobId) {
         self.new.remove(&id);
     }

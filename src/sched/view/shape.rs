@@ -51,7 +51,8 @@ pub struct ChunkShape {
     pub count: u64,
     /// The amounts that each chunk requests: (resource index, amount above zero).
     pub asked: Vec<(usize, i64)>,
-    /// The conditions on resources of the node that are compared and not counted.
+    /// The requested values that the node's values must match and that are not counted, such as
+    /// `arch=linux`.
     pub needs: Vec<Need>,
     /// The requested consumables, in the order of the request: (resource index, value).
     pub given: Vec<(usize, ResourceValue)>,
@@ -127,7 +128,8 @@ impl ChunkShape {
         }
     }
 
-    /// How many of these chunks fit into the free amounts.
+    /// How many such chunks fit into the free amounts, regardless of `count`;
+    /// [`ChunkShape::MAX_EMPTY_PER_NODE`] if they request no amounts.
     pub fn times_in(&self, free: &[i64]) -> u64 {
         if !self
             .asked
@@ -155,7 +157,8 @@ impl ChunkShape {
     }
 }
 
-/// A resource value multiplied by a count. Text, Boolean and time values stay as they are.
+/// A resource value multiplied by a count. Text, Boolean and time values stay as they are, and so
+/// does a size if the product is too large.
 fn times(value: &ResourceValue, count: u64) -> ResourceValue {
     match value {
         ResourceValue::Long(number) => ResourceValue::Long(number.saturating_mul(count as i64)),
@@ -197,7 +200,8 @@ pub struct Shape {
     pub ignores_restrictions: bool,
     /// The node allocation policy that the job requests, if any.
     pub allocation: Option<NodeAllocation>,
-    /// The answer of the allocation script: the position of each node in the answer (M8i).
+    /// The answer of the allocation script: the position of each node in the answer (M8i). None if
+    /// the script has given no answer.
     pub answer: Option<Arc<BTreeMap<String, usize>>>,
     /// The task distribution that the job requests, if any.
     pub distribution: Option<Distribution>,
@@ -229,7 +233,8 @@ impl Shape {
         }
     }
 
-    /// The shape of a request without a job.
+    /// The shape of a request without a job. Its id depends on the chunks and the place
+    /// specification only.
     pub fn of_request(request: &Request, catalog: &Catalog) -> Shape {
         let place = &request.place;
         let key = (

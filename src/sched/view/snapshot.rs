@@ -81,9 +81,9 @@ pub struct ClusterState {
     pub(in crate::sched) edition: u64,
     /// How and when the priorities of the waiting jobs were last computed.
     pub(in crate::sched) ranks: PriorityCache,
-    /// The order in which jobs of the queues last started, for round-robin order.
+    /// For round-robin order, the queues in the order of their jobs' last starts.
     pub(in crate::sched) served: QueueTurns,
-    /// The owners of the waiting classes.
+    /// The owners of the waiting classes, each with the number of its classes.
     pub(in crate::sched) owners: ClassOwners,
     /// The classes of arrays that may expand beyond their own limit, and the classes of subjobs of
     /// these arrays that start again (Q15).
@@ -104,7 +104,8 @@ pub struct ClusterState {
     pub(in crate::sched) suspended: BTreeMap<JobId, Arc<Suspended>>,
     /// The running jobs by operation (a job, or an array with all its subjobs).
     pub(in crate::sched) operations: Arc<Operations>,
-    /// The operations and pools (accounts) below their fair share, and since when.
+    /// The data of starvation preemption, such as the time since which an operation or pool
+    /// (account) has been below its fair share.
     pub(in crate::sched) starvation: Starving,
 }
 
@@ -166,12 +167,13 @@ impl ClusterState {
         &self.usage
     }
 
-    /// The waiting time of a candidate; for a subjob, the waiting time of its array.
+    /// How long a candidate has waited, and how often other jobs passed it; for a subjob that is no
+    /// candidate, the same for its array. None for any other job.
     pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
         self.waiting(id).map(|waiting| &waiting.wait)
     }
 
-    /// A candidate; for a subjob, its array.
+    /// A candidate; for a subjob that is no candidate, its array. None for any other job.
     pub(in crate::sched) fn waiting(&self, id: JobId) -> Option<&WaitingJob> {
         self.listed(id).or_else(|| self.listed(id.parent()?))
     }
@@ -251,7 +253,7 @@ impl ClusterState {
 
     /// The used amount and the configured total of a system-wide resource. The used amount includes
     /// the amount used outside the cluster, and the part of the total that is missing at the
-    /// moment.
+    /// moment. None if there is no such resource.
     pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         Some((
@@ -269,7 +271,8 @@ impl ClusterState {
             .map_or(0, |index| self.cluster.pools.free(index))
     }
 
-    /// The settings of a system-wide resource, and the amount that jobs use.
+    /// The settings of a system-wide resource, and the amount that jobs use. None if there is no
+    /// such resource.
     pub fn pool_use(&self, resource: &str) -> Option<(Pool, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         let pool = self.cluster.pools.get(index)?;
@@ -559,14 +562,14 @@ impl ClusterState {
         self.alike.groups().map(|(_, members)| &*members.shape)
     }
 
-    /// The class key of a candidate.
+    /// The class key of a candidate or of a waiting subjob; None for any other job.
     pub(in crate::sched) fn waiting_class(&self, id: JobId) -> Option<&ClassKey> {
         self.classes
             .get(&self.class_of(id)?)
             .map(|class| &class.key)
     }
 
-    /// Why a candidate waits according to a plan.
+    /// Why a candidate waits, according to a plan; None if the plan gives no reason.
     pub fn verdict<'p>(&self, plan: &'p Plan, id: JobId) -> Option<&'p Reason> {
         plan.verdict_on(self.waiting_class(id)?, id)
     }

@@ -1,4 +1,4 @@
-//! Sort keys of jobs. The key of a job with higher priority is lower, so that it comes first (X18).
+//! Sort keys of jobs. A job with higher priority has a lower key, and thus comes first (X18).
 
 /// The priority of a job as a key: first the tier, then the score. Jobs of a higher tier come first
 /// whatever their scores.

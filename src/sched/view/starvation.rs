@@ -64,7 +64,7 @@ impl TimeBelow {
         )
     }
 
-    /// All subjects below their fair shares, each with the time since when it is below.
+    /// All subjects below their fair shares, each with the time since which it has been below.
     pub fn all(&self) -> impl Iterator<Item = (&StarvationSubject, Time)> {
         self.0.iter().map(|(subject, since)| (subject, *since))
     }

@@ -1,6 +1,6 @@
-//! Limit usage for `qstat --limits`. The scheduler reports the usage of limits on running jobs and
-//! on jobs considered in a cycle. The server's job counters report the usage of limits on queued
-//! jobs, including held jobs.
+//! Limit usage for `qstat --limits`. The scheduler reports the usage of limits of the stages
+//! `running` and `idle`. The server's job counters, which include held jobs, report the usage of
+//! limits of the stages `queued` and `waiting`.
 
 use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Limit, LimitKey, LimitScope, LimitStage, Limits, Selector};
@@ -39,7 +39,7 @@ pub fn with_counted(
             ..one.with_texts(limit, resources)
         });
     }
-    // A limit that names all its users, groups etc. is shown even without jobs.
+    // A limit that does not count each user, group etc. separately is shown even without jobs.
     let unused = kept
         .into_values()
         .filter(|one| has_only_explicit_names(&one.limit));

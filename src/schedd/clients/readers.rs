@@ -92,7 +92,7 @@ struct ReaderQueue {
 }
 
 impl Readers {
-    /// Starts the threads.
+    /// Starts the threads, which read the spool `file`.
     pub fn start(file: PathBuf) -> io::Result<Readers> {
         let (wakeup, far) = UnixStream::pair()?;
         wakeup.set_nonblocking(true)?;
@@ -111,7 +111,8 @@ impl Readers {
         Ok(Readers { context, wakeup })
     }
 
-    /// Passes a connection with a spool query to a reader.
+    /// Passes a connection with a spool query to a reader. Above the limits, refuses the query and
+    /// closes the connection.
     pub fn serve(&self, stream: UnixStream, caller: Caller, question: Question) {
         self.enqueue(ReaderRequest {
             stream,
@@ -120,7 +121,7 @@ impl Readers {
         });
     }
 
-    /// Passes a connection with a forecast query to a reader.
+    /// Passes a connection with a forecast query to a reader, like [`Readers::serve`].
     pub fn forecast(&self, stream: UnixStream, caller: Caller, task: ForecastTask) {
         self.enqueue(ReaderRequest {
             stream,

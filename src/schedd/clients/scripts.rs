@@ -43,7 +43,7 @@ pub struct Scripts {
 
 enum ScriptTask {
     Store(Pending),
-    /// Remove scripts of jobs that have left the history.
+    /// Remove the scripts that no job uses.
     Sweep,
 }
 
@@ -101,7 +101,8 @@ impl Scripts {
         }));
     }
 
-    /// Removes the scripts of jobs that have left the history.
+    /// Makes the thread remove the scripts that no job uses, such as those of jobs that have left
+    /// the history.
     pub fn sweep(&self) {
         let _ = self.tasks.send(ScriptTask::Sweep);
     }
@@ -214,7 +215,7 @@ impl Worker {
         Ok(lease)
     }
 
-    /// Removes the scripts of dropped references that no job uses.
+    /// Removes the scripts to which no request refers any more, unless a job uses them.
     fn end_leases(&mut self) {
         let mut ended = Vec::new();
         for mut lease in std::mem::take(&mut self.leases) {

@@ -51,7 +51,7 @@ const PART_SIZE: usize = 500;
 
 /// Maximum number of queries that wait for a newer snapshot.
 const MAX_WAITING: usize = 256;
-/// Maximum number of queries of one user who is not privileged that wait for a newer snapshot.
+/// Maximum number of queries that wait for a newer snapshot, for each user who is not privileged.
 const MAX_WAITING_PER_USER: usize = 16;
 
 /// The state of the cluster at one time.
@@ -209,7 +209,7 @@ pub enum SnapshotQuery {
     Scores(Vec<JobId>),
     /// The fair-share tree.
     Shares,
-    /// The usage of all limits. The first value is the usage of limits on queued jobs.
+    /// The usage of all limits. The first value is the usage in the server's job counters.
     Limits(Vec<Counted>, Arc<Resources>),
     /// The usage of system-wide resources by jobs.
     Resources(Vec<PoolUse>),

@@ -34,7 +34,7 @@ pub struct Watchers {
     recent: VecDeque<WatchedChange>,
     /// The number of the latest change that is no longer kept.
     forgotten: u64,
-    /// When to drop the kept changes; None if none are kept.
+    /// When to drop the kept changes and to stop recording changes; None while none are recorded.
     until: Option<Span>,
 }
 

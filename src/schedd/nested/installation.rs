@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The default configuration of a nested installation: strictly first come, first served.
 const FIRST_COME_FIRST_SERVED: &str = "[order]\nby = \"fcfs\"\n[backfill]\npolicy = \"none\"\n";
-/// The default idle limit of an instance without a command.
+/// The default idle limit of a nested schedd.
 const DEFAULT_IDLE: &str = "1m";
 /// The hint if `TMPDIR` cannot be used.
 const TMPDIR_HINT: &str = "keep the TMPDIR of the job, or use a private directory: \
@@ -126,7 +126,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
 }
 
 /// The name of the nested server in job ids: `job12.head` inside job 12 of server head,
-/// `job12-3.head` inside subjob 12[3].
+/// `job12-3.head` inside subjob `12[3]`.
 fn name(job: &str) -> String {
     format!("job{}", job.replace('[', "-").replace(']', ""))
 }

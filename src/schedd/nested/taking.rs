@@ -308,7 +308,8 @@ enum Side {
 /// The job that a queue offers, if any; the error is the reason why the queue offers no jobs.
 type Offer = Result<Option<Offered>, Refusal>;
 
-/// The parent's server name, and the job that its queue offers.
+/// The parent's server name, and the job that its queue offers. The jobs in `except` are not
+/// offered.
 fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String, Offer)> {
     let question = Question::Offer {
         queue: queue.to_string(),

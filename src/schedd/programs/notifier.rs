@@ -1,6 +1,7 @@
 //! Runs the site's notification program (`[server] notify`) for notices about jobs, one after the
-//! other, in a thread that starts with the first notice. Notices above the queue limits are
-//! dropped; schedd logs this once until it can queue notices again.
+//! other, in a thread that starts with the first notice. Notices above a user's rate limit are
+//! combined into a summary. Notices above the queue limits are dropped; schedd logs this once until
+//! it can queue notices again.
 
 use crate::model::time::Span;
 use crate::schedd::programs::notice_digest::NoticeDigest;

@@ -174,7 +174,7 @@ impl Kept {
     }
 
     /// The slip to report when the planned start moves to `to`; None if it moves by too little or
-    /// to an earlier time.
+    /// to an earlier time, or if [`MAX_SLIPS`] slips have been reported.
     fn slipped(&mut self, to: Time, cause: SlipCause) -> Option<Slip> {
         if to <= self.reported {
             (self.reported, self.latest) = (to, None);

@@ -1,5 +1,5 @@
-//! Dependencies on job names, like Grid Engine's `-hold_jid`. The job depends on all unfinished
-//! jobs of its owner with that name.
+//! Dependencies on job names, like Grid Engine's `-hold_jid`. A job depends on all of its owner's
+//! unfinished jobs that have the name when the dependency is requested.
 
 use crate::model::attribute::Draft;
 use crate::model::job::Owner;
@@ -16,8 +16,8 @@ use crate::server::request_context::RequestContext;
 const MAX_JOBS: usize = 10_000;
 
 impl RequestContext<'_> {
-    /// Makes the draft of a job depend on the unfinished jobs of its owner with names that match
-    /// the patterns in the draft. A pattern without a match adds a warning.
+    /// Makes the draft of a job depend on its owner's unfinished jobs with names that match the
+    /// patterns in the draft. A pattern without a match adds a warning.
     pub(crate) fn add_named_dependencies(&self, owner: &Owner, draft: &mut Draft) {
         for name in std::mem::take(&mut draft.names) {
             let jobs = self.jobs_named(owner, &name);

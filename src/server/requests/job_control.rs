@@ -32,7 +32,8 @@ use std::sync::Arc;
 pub const LONGEST_MESSAGE: usize = 1024;
 
 impl RequestContext<'_> {
-    /// `qmove`: moves a job that is not running to another queue of this server.
+    /// `qmove`: moves a job that has not started to another queue of this server; with an empty
+    /// destination, to the default queue.
     pub(crate) fn move_job(&mut self, id: JobId, destination: &str) -> Result<Granted, Refusal> {
         let job = self.whole_unstarted(id)?;
         let setup = &self.server.setup;
@@ -180,7 +181,7 @@ impl RequestContext<'_> {
     }
 
     /// `qalter --shove`: makes the scheduler retry a deferred job now, for example after a failed
-    /// start (Q1). With an array, also its deferred subjobs.
+    /// start (Q1). For an array, its deferred subjobs are retried, too.
     pub(crate) fn shove(&mut self, id: JobId) -> Result<Granted, Refusal> {
         let job = self.owned_job(id)?;
         if !is_candidate(&job) {

@@ -1,5 +1,5 @@
-//! Moves waiting jobs to a nested queue: a personal Lanai server of the job's owner that runs
-//! inside another job.
+//! Moves waiting jobs to a nested queue: a personal Lanai server that runs inside another job of
+//! the same owner.
 //!
 //! The parent server offers a job. The nested queue creates a held copy and claims the job. The
 //! claim ends the job in the parent, in one transaction. Only then does the nested queue release

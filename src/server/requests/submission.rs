@@ -132,8 +132,8 @@ impl RequestContext<'_> {
         Ok((draft, dependencies))
     }
 
-    /// The queue that a submission names, or else the default queue, before routing, for
-    /// `PBS_O_QUEUE`.
+    /// The value of `PBS_O_QUEUE`, the queue before routing: the queue that a submission names, or
+    /// else the default queue.
     fn requested_queue(&self, submission: &NewJob) -> String {
         let setup = &self.server.setup;
         let named = submission

@@ -23,9 +23,9 @@ impl ServerState {
         }
     }
 
-    /// A report if no job runs, waits for its begin time or awaits the report of its node, and none
-    /// of the queued jobs can ever run. Held jobs do not count. None otherwise, if no job is
-    /// queued, and while a configured node has never connected.
+    /// A report if none of the queued jobs can ever run; None otherwise. Also None if no job is
+    /// queued, if a job runs, waits for its begin time or awaits the report of its node, or if a
+    /// configured node has never connected. Held jobs do not count.
     pub fn stuck(&mut self) -> Option<StuckJobs> {
         let is_left = |job: &&Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
         let may_run =

@@ -78,7 +78,8 @@ impl ServerState {
         })
     }
 
-    /// Undefined resources that unfinished jobs request, each with one such job.
+    /// Undefined resources in the `Resource_List` of unfinished jobs, each with one such job.
+    /// Resources that occur only in chunks are not found.
     pub fn undefined_requests(&self) -> BTreeMap<&str, JobId> {
         let open = self
             .jobs()

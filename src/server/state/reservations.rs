@@ -85,7 +85,7 @@ impl ServerState {
         self.add_update(Update::ReservationEvent(now, id.to_string(), fact));
     }
 
-    /// Changes a reservation other than by an event.
+    /// Changes a reservation without recording an event. Does nothing for an unknown reservation.
     pub fn change_reservation(&mut self, id: &str, change: impl FnOnce(&mut Reservation)) {
         let Some(reservation) = self.reservations.all.get_mut(id) else {
             return;

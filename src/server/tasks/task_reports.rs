@@ -115,10 +115,11 @@ fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, 
     Some((run.share_of_task(task.asker)?.node.clone(), order))
 }
 
-/// Handles the tasks that an inventory should list but does not. A task that ran or was to end is
-/// lost. A task that was ordered but did not run stays open, because the process that requested it
-/// repeats the request. A job that was out of contact regains contact, unless its script runs on a
-/// node of the inventory. In this case the report about the script decides.
+/// Handles the unfinished tasks on the nodes of an inventory. A task that the inventory does not
+/// list is lost, except if it was ordered, has not run yet and may continue: the process that
+/// requested this task repeats the request. If a job has unfinished tasks on these nodes and was
+/// out of contact, it regains contact, unless its script runs on a node of the inventory. Then the
+/// report about the script decides.
 pub fn apply_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
     let mut listed = BTreeSet::new();
     for &(job, attempt, task, _) in &inventory.attempts {
@@ -163,7 +164,7 @@ pub fn lose_node(server: &mut ServerState, node: &str, orders: &mut Orders) {
     }
 }
 
-/// Records the end of tasks of the open attempt that no node reports any more.
+/// Records as ended the tasks `tasks` of a job's open attempt, which no node reports any more.
 fn lose_tasks(server: &mut ServerState, job: &Job, tasks: Vec<TaskNumber>, orders: &mut Orders) {
     let Some(run) = job.life.open_run() else {
         return;

@@ -61,8 +61,8 @@ pub fn grant(server: &mut ServerState, request: &TaskRequest, orders: &mut Order
     }
 }
 
-/// The open attempt of a job, if its script runs and the job is not to end. Only then may processes
-/// of the job start tasks.
+/// The open attempt of a job, if it has the number `attempt`, its script runs or is suspended, and
+/// the job is not to end. Only then may processes of the job start tasks.
 fn startable_run(job: &Job, attempt: Attempt) -> Option<&Run> {
     let is_wanted = job.life.state.is_under_way() && job.life.want == Want::Run;
     job.life

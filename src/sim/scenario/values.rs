@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 /// The description of the values that [`moment`] reads, for messages.
 pub const A_MOMENT: &str =
-    "seconds from the beginning, such as 90, or a duration, such as \"1h 30m\" or \"1:30:00\"";
+    "a number of seconds, such as 90, or a duration, such as \"1h 30m\" or \"1:30:00\"";
 
 /// The description of the values that [`job`] reads, for messages.
 pub const A_JOB: &str = "the id of a job, such as 3 or \"3[7]\"";

@@ -58,7 +58,7 @@ pub enum WorldAction {
     /// Processes that are not jobs use these GPUs of a node.
     UseGpus(String, Vec<u16>),
     /// A license server reports the total of a system-wide resource, and the amount used outside
-    /// Lanai.
+    /// Lanai; None means 0.
     ReportTotal(String, String, Option<String>),
     /// `pbs_rsub` requests a reservation.
     Reserve(Box<ReservationRequest>),
@@ -231,8 +231,9 @@ impl World {
         Ok(())
     }
 
-    /// Calls the site's allocation script for the class of a job, that is for all waiting jobs with
-    /// equal properties. The jobs of this class then wait for the answer of the script (M8i).
+    /// Simulates a call of the site's allocation script for the class of a job, that is, for all
+    /// waiting jobs with equal properties. The jobs of this class then wait for
+    /// [`WorldAction::ScriptResult`] (M8i).
     fn call_script(&mut self, job: JobId) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         self.server.note_script_called(class);

@@ -477,7 +477,7 @@ impl Waits {
     }
 }
 
-/// Removes the private data of a job: the command line of qsub, which contains variables (`-v`),
+/// Removes the private data of a job: the command line of qsub, which can contain variables (`-v`),
 /// and the arguments of the job's command. The name of the command stays.
 fn withhold(job: &mut Job) {
     let spec = Arc::make_mut(&mut job.spec);

@@ -55,7 +55,8 @@ impl JobFilter {
     }
 }
 
-/// True if an operand matches the job. The number of an array matches its subjobs.
+/// True if an operand matches the job. The id of an array, with or without `[]`, matches all its
+/// subjobs; a range matches the subjobs in the range.
 fn matches(operand: &Operand, id: JobId) -> bool {
     let wanted = operand.id();
     if wanted.number != id.number || wanted.index().is_some() && wanted != id {

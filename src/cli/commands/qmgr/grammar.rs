@@ -51,6 +51,8 @@ pub enum ObjectKind {
     Hook,
 }
 
+/// The kinds of objects. A prefix selects the first kind that begins with the prefix. The plural is
+/// also accepted.
 const OBJECTS: [(&str, ObjectKind); 7] = [
     ("server", ObjectKind::Server),
     ("queue", ObjectKind::Queue),
@@ -104,11 +106,11 @@ pub struct Command {
 pub enum GrammarError {
     /// The character position of the error.
     Syntax(usize),
-    /// The verb, which is unknown.
+    /// An unknown verb; empty if the command is empty.
     Operation(String),
     /// The kind of object is missing.
     NoObject,
-    /// The kind of object, which is unknown.
+    /// An unknown kind of object.
     Object(String),
 }
 
@@ -222,7 +224,8 @@ impl<'t> CommandParser<'t> {
     }
 
     /// Parses the names of objects. Returns no names if an operator follows the next word (in `set`
-    /// and `create`), or if the next word is an attribute of the server or the scheduler.
+    /// and `create`), or if the object is the server or the scheduler and the next word is one of
+    /// its attributes.
     fn names(
         &mut self,
         verb: CommandWord,

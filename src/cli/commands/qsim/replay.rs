@@ -31,11 +31,13 @@ pub struct ReplayArgs {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// Number of nodes (default: one node with all processors of the trace)
+    /// Number of nodes (default: 1; with --cores-per-node, the processors of the trace divided by
+    /// C)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nodes: Option<u32>,
 
-    /// Number of processors of each node
+    /// Number of processors of each node (default: the processors of the trace divided by the
+    /// number of nodes)
     #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..))]
     cores_per_node: Option<u32>,
 

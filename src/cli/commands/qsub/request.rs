@@ -290,7 +290,8 @@ fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
     Err(Failure::new(refusal.exit_code(), text))
 }
 
-/// Maximum number of changes of the server's default options during a submission.
+/// Maximum number of times that qsub sends a job. schedd does not accept a job, but replies with
+/// the server's default options, if qsub has applied other default options.
 const MOST_CHANGES: usize = 5;
 
 /// Parses the server's default options.

@@ -84,7 +84,7 @@ impl EventWriter<'_> {
             }
             Event::StartTimedOut { attempt, after } => {
                 let text = format!(
-                    "Attempt {attempt} did not start within {} s: cancelled",
+                    "Attempt {attempt} did not start within {} s: canceled",
                     after.as_seconds()
                 );
                 self.push(Server, "error", "start_timed_out", text);
@@ -176,7 +176,7 @@ impl EventWriter<'_> {
                 "job",
                 format!("Not started: files to stage in are missing: {files}"),
             ),
-            How::Cancelled => ("job", "Cancelled before it started".to_string()),
+            How::Cancelled => ("job", "Canceled before it started".to_string()),
             How::ShepherdLost => (
                 "error",
                 "The job's shepherd was killed: the exit status is unknown".to_string(),

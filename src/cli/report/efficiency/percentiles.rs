@@ -1,6 +1,5 @@
-//! Efficiency of several jobs: percentiles of the fractions of the requests that the jobs used.
-//! Only the number of jobs for each fraction is stored, so the memory needed does not grow with
-//! the number of jobs.
+//! Efficiency of several jobs: percentiles of the used fractions of their requests. Only the number
+//! of jobs for each fraction is stored, so the memory needed does not grow with the number of jobs.
 
 use super::JobEfficiency;
 use super::advice::{Peak, advice};
@@ -16,7 +15,7 @@ const MOST: f64 = 10_000.0;
 /// Jobs with different requests get advice if half of them use less than this fraction.
 const WASTEFUL: f64 = 0.5;
 
-/// The distribution of the fractions that jobs used of one requested resource.
+/// The distribution of the used fractions of one resource that several jobs requested.
 #[derive(Clone, Debug, Default)]
 struct Percentiles {
     /// The number of jobs by thousandths used.
@@ -67,7 +66,8 @@ impl Percentiles {
     }
 }
 
-/// The distributions of the fractions that a set of jobs used, and the highest amounts.
+/// The distributions of the used fractions of the requests of a set of jobs, and the highest
+/// requested and used amounts.
 #[derive(Clone, Debug, Default)]
 pub struct Distributions {
     jobs: u64,

@@ -25,7 +25,8 @@ impl JobView<'_> {
     }
 }
 
-/// The reason why nodes do not fit a chunk, such as `ncpus: 8 requested, 2 to 4 free`.
+/// The reason why nodes do not fit a chunk, such as `ncpus: 8 requested, 2 to 4 free`; for a reason
+/// without amounts, its text for the first node.
 pub fn rejected(rejection: &Rejection) -> String {
     let (Some(resource), Some(requested), Some((least, most))) =
         (&rejection.resource, &rejection.requested, &rejection.found)

@@ -97,7 +97,7 @@ impl JobView<'_> {
         }
     }
 
-    /// The row of a stage without the first obstacle, or of the preempt stage.
+    /// The row of a stage that is not the stage of the first obstacle, or of the preempt stage.
     fn without_obstacle(&self, stage: CycleStage, verdict: StageVerdict) -> StageStep {
         let (mut code, mut text) = (None, String::new());
         match (stage, verdict) {
@@ -189,7 +189,8 @@ impl JobView<'_> {
         ))
     }
 
-    /// The job's position among the waiting jobs.
+    /// The job's position among the waiting jobs; None if the explanation or the position is
+    /// missing.
     pub fn rank(&self) -> Option<String> {
         let QueueRank {
             before,
@@ -213,8 +214,9 @@ impl JobView<'_> {
         })
     }
 
-    /// The reason code and the text of the last start that a hook refused or that failed. None if
-    /// no hook has refused a start since the job last started, and no failed start is counted.
+    /// The reason code and the text of the last refusal of a start by a hook since the job last
+    /// started. Without such a refusal, those of the last failed start; None if the count of failed
+    /// starts is 0, or if no event describes a failure.
     fn failed_start(&self) -> Option<(&'static str, String)> {
         if let Some((hook, why)) = self.refused_start() {
             return Some((

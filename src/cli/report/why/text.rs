@@ -394,7 +394,7 @@ fn push_nodes(out: &mut String, count: u64, code: &str, text: &str, names: &[Str
     out.push('\n');
 }
 
-/// The names, and the number of further nodes if `count` is larger.
+/// The names, and how many of the `count` nodes are not named, if any.
 fn names_and_more(names: &[String], count: u64) -> String {
     match count.saturating_sub(names.len() as u64) {
         0 => names.join(","),

@@ -116,7 +116,7 @@ fn kind(queue: &Queue) -> &'static str {
 }
 
 /// Sets the queue type; `Execution` if `text` is None. As in PBS, a prefix of the type's name is
-/// enough.
+/// enough. Returns false for any other text.
 fn set_kind(queue: &mut Queue, text: Option<&str>) -> bool {
     let text = text.unwrap_or("Execution").to_ascii_lowercase();
     if text.is_empty() {
@@ -137,7 +137,7 @@ fn route(queue: &mut Queue) -> &mut Route {
     queue.route.get_or_insert_default()
 }
 
-/// The text for whether an access list is in effect; None if it is neither set nor in effect.
+/// The text for whether an access list is in effect; None if the list is empty and not in effect.
 fn enabled(is_in_effect: bool, list: &[String]) -> Option<String> {
     if is_in_effect || !list.is_empty() {
         boolean(is_in_effect)

@@ -12,7 +12,8 @@ pub(super) fn join_names(list: &[String]) -> Option<String> {
     Some(list.join(",")).filter(|text| !text.is_empty())
 }
 
-/// Sets a list from comma-separated names. Returns false if a name contains blanks.
+/// Sets a list from comma-separated names, or empties the list if `text` is None. Returns false if
+/// a name contains blanks.
 pub(super) fn set_names(list: &mut Vec<String>, text: Option<&str>) -> bool {
     *list = split_names(text.unwrap_or_default());
     list.iter().all(|name| !name.contains(char::is_whitespace))

@@ -7,7 +7,7 @@ use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Resources, Size};
 use crate::model::text::{Text, whole_number};
 
-/// Requests under names that PBS does not have, which determine the chunks of a job.
+/// Requests that determine the chunks of a job, under names that PBS does not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Slots {
     /// `-pe`: number of slots; true if the slots may be on different hosts.
@@ -65,7 +65,9 @@ pub(super) fn composed(
     }
 }
 
-/// Replaces all host-level requests by a select with `count` equal chunks.
+/// Replaces all host-level requests by a select with `count` equal chunks. Divides requested `mem`
+/// and `vmem` among the chunks, rounded up to kilobytes. Each chunk gets the full amount of the
+/// other resources, but amounts that the slots determine replace the requested ones.
 fn in_chunks(
     rest: Vec<AttributeSetting>,
     slots: &Slots,

@@ -3,7 +3,8 @@
 use super::*;
 use crate::model::resource::{Definition, ResourceType};
 
-/// Translates `name=text` words; attributes in the result have a `-` before the name.
+/// Translates words of the form `name=text` and returns the settings in this form, and the
+/// warnings. A `-` before a name marks an attribute; other names are resources.
 fn translate(
     requested: &str,
     resources: &Resources,

@@ -185,8 +185,9 @@ impl DependencyGraph {
         set.into_iter().filter(|&member| member != id).collect()
     }
 
-    /// Updates the label index from a job. If the job has dependencies or other jobs depend on it,
-    /// also queues its start, return to the queue, or end since state `was`.
+    /// Updates the label index from a job that was in state `was` before its last change. If the
+    /// job has dependencies or other jobs depend on it, and the change is a start, a return to the
+    /// queue or the end, also adds this change to the queue of changes.
     pub fn observe(&mut self, was: JobState, job: &Job) {
         self.labels.follow(job);
         if !self.is_tied(job) {

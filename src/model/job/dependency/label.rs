@@ -1,6 +1,6 @@
 //! Labels (Q29): names of jobs within a process group, which, as in Qube!, is a named group of jobs
-//! of one owner. Other jobs can wait for a label before a job with that label exists. The jobs of
-//! an owner that name no process group together form one group.
+//! of one owner. All jobs of an owner without a process group form one group. Other jobs can wait
+//! for a label before a job with that label exists.
 //!
 //! A job that waits for a label may start as soon as a job with that label starts or ends and then
 //! satisfies the condition. If a job with the label ends without satisfying the condition, the

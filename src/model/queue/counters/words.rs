@@ -80,7 +80,8 @@ impl QueuedExcess<'_> {
         format!("would exceed {owner}limit on resource {resource} in {place}{waiting}")
     }
 
-    /// Returns `per-user`, `per-group` and so on for a limit on each name; otherwise empty.
+    /// Returns `per-user`, `per-group` and so on for a limit that counts each name separately;
+    /// otherwise empty.
     fn each(&self) -> String {
         let kinds: Vec<String> = self
             .kinds()
@@ -91,7 +92,7 @@ impl QueuedExcess<'_> {
         kinds.join(" ")
     }
 
-    /// Returns `user ann` and so on for a limit on a certain name; otherwise empty.
+    /// Returns `user ann` and so on for a limit that selects by name; otherwise empty.
     fn named(&self) -> String {
         let named = self
             .kinds()

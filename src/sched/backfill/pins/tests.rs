@@ -380,7 +380,8 @@ fn the_remaining_chunks_of_a_booking_use_the_first_nodes() {
     );
 }
 
-/// X4: of host h, n1 is in use until 100 and n2 is free. The scattered job 2 uses only n1.
+/// X4: of host h, n1 is in use until 100 and n2 is free. Of these two nodes, the scattered job 2
+/// uses only n1.
 #[test]
 fn the_remaining_scattered_chunks_use_other_hosts() {
     let fixture = pinned(

@@ -36,7 +36,7 @@ fn code(fixture: &TestCluster, job: u64) -> String {
         .map_or(String::new(), |reason| reason.code().into_owned())
 }
 
-/// M5: the limit of one user refuses no job of another user with the same request.
+/// M5: the limit of one user refuses no job of another user, even if the requests are the same.
 #[test]
 fn a_limit_blocks_no_other_user_with_the_same_request() {
     let fixture = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);

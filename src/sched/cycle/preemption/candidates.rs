@@ -38,15 +38,18 @@ struct Preemptor {
     score: f64,
     cluster: ClusterPath,
     level: usize,
-    /// Whether the QOS of the waiting job preempts jobs with the `PREEMPTEE` flag.
+    /// Whether the QOS of the waiting job allows it to preempt jobs of a QOS with the `PREEMPTEE`
+    /// flag.
     preempts: bool,
-    /// Whether the QOS of the waiting job preempts rerunnable jobs.
+    /// Whether the QOS of the waiting job allows it to preempt rerunnable jobs of any QOS.
     restarts: bool,
 }
 
 impl<'s> VictimSelection<'s> {
     /// The running jobs that may be preempted at the moment. None if the trigger cannot preempt any
-    /// job, or is starvation, for which the module `starving` selects the victims.
+    /// job, or is starvation, for which the module `starving` selects the victims. If the policy
+    /// exempts jobs for a time after their start (key `exempt`), schedules a cycle for the next end
+    /// of such an exemption.
     pub fn open(
         trigger: PreemptTrigger,
         cycle: &mut CycleState<'s>,

@@ -261,7 +261,7 @@ impl<'s> StarvationRun<'s> {
     }
 
     /// Since when the party of a waiting job is below its fair share; for similar jobs, not before
-    /// the job began to wait.
+    /// the job began to wait. None if the party is not below its fair share.
     fn below_share_since(
         &self,
         party: ShareParty,

@@ -250,7 +250,7 @@ impl<'s> CycleState<'s> {
         self.plan.starving = Some(starving);
     }
 
-    /// Lets starving parties preempt no further jobs on a node until the time `until`.
+    /// Until the time `until`, prevents further preemptions on a node for starving operations.
     pub fn exempt_from_preemption(&mut self, ix: NodeIx, until: Time) {
         let name = self.state.cluster.node(ix).name.clone();
         if let Some(starving) = &mut self.plan.starving {

@@ -128,8 +128,8 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use std::sync::Arc;
 
-    /// 8 CPUs: 2 are free now, 4 at 100, and 8 at 200. The planned start of job 2 is at 100, that
-    /// of job 3 at 200.
+    /// 8 CPUs: 2 are free now, 4 at 100, and 8 at 200. Job 2 has a planned start at 100, and job 3
+    /// at 200.
     fn promised() -> TestCluster {
         let mut fixture = cluster("1 x ncpus=8").running(8, "select=1:ncpus=2", "n1", 100);
         fixture.policy.backfill.depth = 2;

@@ -31,8 +31,9 @@ impl CycleState<'_> {
         self.calendar.earliest_resumption(&self.space, need, length)
     }
 
-    /// Records in the calendar the resources `kept` for a suspended job from now on, and all the
-    /// resources that the job needs from `at` on.
+    /// Records in the calendar the resources that are held for a suspended job: `kept` from now on
+    /// and, from `at` on, all the resources that the job needs, for its remaining time (`whole`).
+    /// If `at` is None, records only `kept`.
     pub fn hold_for_suspended(
         &mut self,
         job: JobId,

@@ -1,6 +1,6 @@
-//! The demand and the usage of the parties that share the cluster. A party is an operation (a job,
-//! or an array with all its subjobs), or a group of similar waiting jobs. A *line* is a pool
-//! (account) followed by the pools above it.
+//! The demand and the usage of the parties that share the cluster. A *party* is an operation (a
+//! job, or an array with all its subjobs), or each job of a group of similar waiting jobs. A *line*
+//! is a pool (account) followed by the pools above it.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::account::pool_terms::{FifoKey, PoolMode, PoolTerms};
@@ -50,7 +50,7 @@ pub struct OperationDemand<'s> {
 
 /// The demand of all parties.
 pub struct ResourceDemand<'s> {
-    /// The operations, sorted by party; each party occurs once.
+    /// The entries, sorted by party; each party occurs once.
     pub all: Vec<OperationDemand<'s>>,
     pub lines: Vec<PoolDemand<'s>>,
 }
@@ -105,7 +105,8 @@ impl<'s> ResourceDemand<'s> {
         demand
     }
 
-    /// For each line, the sum of the amounts that `of` selects from its operations.
+    /// For each line, the sum of the amounts that `of` selects from its entries, each multiplied by
+    /// the number of similar jobs.
     pub fn by_line(
         &self,
         nothing: &Amounts,

@@ -1,8 +1,8 @@
-//! The fair share and the usage of all parties (Y1, Y20, Y21, Y26). A party is an operation (a job,
-//! or an array with all its subjobs), or a group of similar waiting jobs. The cluster is
-//! divided down the tree of pools (accounts) to the operations. Each operation is measured by its
-//! dominant resource, the one of which it requests the largest part of the cluster. A *line* is a
-//! pool followed by the pools above it.
+//! The fair share and the usage of all parties (Y1, Y20, Y21, Y26). A *party* is an operation (a
+//! job, or an array with all its subjobs), or each job of a group of similar waiting jobs. The
+//! cluster is divided down the tree of pools (accounts) to the parties. Each party is measured by
+//! its dominant resource, the one of which it requests the largest part of the cluster. A *line* is
+//! a pool followed by the pools above it.
 
 use super::demand::{OperationDemand, PendingChanges, ResourceDemand, pool_of};
 use super::groups::ROUNDING;
@@ -27,7 +27,7 @@ use crate::sched::view::starvation::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The fair share and the usage of a party, as fractions of the cluster.
+/// The fair share and the usage of a party or pool, as fractions of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Entitled {
     /// The fair share.
@@ -36,8 +36,8 @@ pub struct Entitled {
     pub used: f64,
 }
 
-/// The maximum satisfaction (usage divided by fair share). A party with a fair share of 0 also has
-/// this satisfaction.
+/// The maximum satisfaction (usage divided by fair share). A party or pool with a fair share of 0
+/// also has this satisfaction.
 const MOST: f64 = 1e9;
 
 impl Entitled {
@@ -255,7 +255,7 @@ impl FairShares {
             .map(|place| &self.rows[place])
     }
 
-    /// The fair share and the usage of a party.
+    /// The fair share and the usage of a party; None if the party has no demand.
     pub fn entitled(&self, party: ShareParty) -> Option<Entitled> {
         Some(self.row(party)?.entitled)
     }
@@ -472,8 +472,8 @@ pub fn is_of_pools(scope: &LimitScope) -> bool {
         } == LimitScope::default()
 }
 
-/// The fraction of its demand that a pool may use under the limits on running jobs, from the
-/// strictest of the limits.
+/// The fraction of its demand that a pool may use under the strictest hard limit on a resource of
+/// its running jobs; 1 without such limits.
 fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
     let mut cap = 1.0_f64;
     for limit in limits_of_pools(limits) {

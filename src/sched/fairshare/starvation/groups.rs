@@ -1,7 +1,7 @@
 //! The three groups of the allocations (running jobs) of an operation, which is a job, or an array
 //! with all its subjobs (Y3 to Y6, Y16). From the oldest to the newest allocation: allocations that
-//! are kept, allocations that aggressively starving parties may preempt, and allocations that any
-//! starving party may preempt. A party is an operation or a pool (account).
+//! are kept, allocations that aggressively starving operations may preempt, and allocations that
+//! any starving operation may preempt.
 
 use crate::model::account::starvation::{Boundary, PreemptionThresholds};
 use crate::sched::amounts::{Amounts, subtract};
@@ -11,15 +11,15 @@ use std::fmt;
 /// Fractions of the cluster that differ by less than this count as equal.
 pub const ROUNDING: f64 = 1e-9;
 
-/// The group of an allocation: which parties may preempt it. The groups are sorted by the order in
-/// which they are preempted.
+/// The group of an allocation: which operations may preempt it. The groups are sorted by the order
+/// in which they are preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AllocationGroup {
-    /// Any starving party.
+    /// Any starving operation.
     Preemptible,
-    /// Aggressively starving parties.
+    /// Aggressively starving operations.
     Aggressively,
-    /// No party.
+    /// No operation.
     Kept,
 }
 

@@ -1,25 +1,25 @@
-//! The starvation status that results from the time that a party (a job, array or pool) has been
-//! below its fair share (Y1, Y2).
+//! The starvation status of operations (jobs, or arrays with all their subjobs) and pools
+//! (accounts). It results from the time for which they have been below their fair share (Y1, Y2).
 
 use crate::model::account::starvation::StarvationConditions;
 use crate::model::time::Time;
 
-/// The starvation status of a party (Y2).
+/// The starvation status of an operation or pool (Y2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StarvationStatus {
-    /// The party does not starve.
+    /// No starvation: not below the fair share, or below it for less than the timeout.
     #[default]
     None,
-    /// The party starves: it has been below its fair share for the timeout.
+    /// Starvation: below the fair share for at least the timeout.
     Starving,
-    /// The party starves aggressively: it has been below its fair share for the longer timeout.
-    /// The policy must enable this status.
+    /// Aggressive starvation: below the fair share for at least the longer timeout. The policy must
+    /// enable this status.
     Aggressive,
 }
 
 impl StarvationStatus {
-    /// The status of a party that has been below its fair share since `since`. Without `since`, the
-    /// party is not below.
+    /// The status of an operation or pool that has been below its fair share since `since`. Without
+    /// `since`, it is not below.
     pub fn of(since: Option<Time>, patience: &StarvationConditions, now: Time) -> StarvationStatus {
         let Some(since) = since else {
             return StarvationStatus::None;
@@ -34,8 +34,8 @@ impl StarvationStatus {
         }
     }
 
-    /// When the status changes next if the party stays below its fair share; None if the status
-    /// does not change any more.
+    /// When the status changes next if the operation or pool stays below its fair share; None if
+    /// the status does not change any more.
     pub fn next(since: Time, patience: &StarvationConditions, now: Time) -> Option<Time> {
         let aggressive = patience
             .enable_aggressive
@@ -57,7 +57,7 @@ mod tests {
         Time(seconds * 1000)
     }
 
-    /// Y2: the party has been below its fair share since second 0.
+    /// Y2: the operation has been below its fair share since second 0.
     #[test]
     fn a_party_starves_once_it_has_been_below_its_fair_share_for_the_timeout() {
         let aggressive = StarvationConditions {

@@ -13,8 +13,9 @@ use crate::sched::view::node_filter::AllowedSets;
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places the chunks within one node set (M47). If they fit in no set and the job may span sets,
-/// places them on any nodes. With the choice `AnyOf`, all sets together count as one set.
+/// Places the chunks within one node set (M47). The choice `FirstOf` tries the sets in order, and
+/// `OneOf` tries the sets with the fewest usable nodes first. With `AnyOf`, all sets together count
+/// as one set. If the chunks fit in no set and the job may span sets, places them on any nodes.
 pub fn within_sets(
     space: &AvailabilityMap,
     shape: &Shape,

@@ -492,8 +492,8 @@ fn all_subjobs_that_share_the_license_are_preempted() {
 }
 
 /// M43, Q21: the preemptors would run beyond the planned start of job 2. They may use only what
-/// their victims release, so that they do not delay it. The subjob that is preempted last releases
-/// the license.
+/// their victims release, so that they do not delay this start. The subjob that is preempted last
+/// releases the license.
 #[test]
 fn the_last_victim_releases_the_license_to_a_preemptor() {
     let preempted = |total: i64, waiting: &[&str]| {

@@ -27,8 +27,8 @@ fn xfactor(waited: Span, walltime: Span, least: Span) -> f64 {
 /// in time counts as at least one second.
 const MOST: f64 = 1e6;
 
-/// The nearness of the waiting time and of the expansion factor to their targets (M19). It stays at
-/// its maximum after the target is reached, and is 0 without a target.
+/// The nearness of the waiting time and of the expansion factor to their targets (M19). Each of the
+/// two stays at its maximum after its target is reached, and is 0 without a target.
 pub fn nearness(goal: &Goal, service: &[f64; 3]) -> [f64; 2] {
     let [waited, xfactor, _] = *service;
     let second = minutes(Span::seconds(1));

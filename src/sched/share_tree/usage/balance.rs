@@ -57,8 +57,8 @@ impl DecayingSum {
         }
     }
 
-    /// Adds an interval of usage, or subtracts it if `sign` is -1. If the interval ends later than
-    /// the sum, the time of the sum becomes the end of the interval.
+    /// Adds an interval of usage, or subtracts it if `sign` is -1. If the interval ends after the
+    /// time of the sum, its end becomes the time of the sum.
     pub fn add(&mut self, stretch: UsageInterval, sign: f64, rules: &UsageRules) {
         self.advance(stretch.to, rules);
         let counted = rules.counted(stretch, self.at);

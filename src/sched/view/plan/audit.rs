@@ -12,10 +12,10 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Plan {
-    /// Checks that all starts are possible in this state: each job is a candidate and gets all its
-    /// chunks in its arrangement, its nodes accept it, and no resource is allocated twice. Checks
-    /// that resumed jobs get their earlier nodes, and that the resources that they released are
-    /// free. The error names the job and the fault.
+    /// Checks that all starts are possible in this state: each job is a candidate (it waits) and
+    /// gets all its chunks in its arrangement, its nodes accept it, and no resource is allocated
+    /// twice. Checks that resumed jobs get their earlier nodes, and that the resources that they
+    /// released are free. The error names the job and the fault.
     pub fn audit(&self, state: &ClusterState) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
         let (free, numbers, shared) = Default::default();
@@ -73,8 +73,8 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Removes per-host resources from the holds of a subjob if other subjobs of its array already
-    /// use these resources on the host (G2).
+    /// Removes per-host resources (counted once on each host) from the holds of a subjob if other
+    /// subjobs of its array already use these resources on the host (G2).
     fn share(&mut self, shape: &Shape, holds: &mut BTreeMap<NodeIx, Hold>) {
         let (Some(number), cluster) = (shape.array, &self.state.cluster) else {
             return;

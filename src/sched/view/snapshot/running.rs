@@ -107,7 +107,8 @@ impl ClusterState {
     }
 
     /// The resources of these shares, summed for each node. A job with exclusive hosts also gets an
-    /// empty hold on each other node of these hosts, which keeps other jobs off the node.
+    /// empty hold on each other node of these hosts, which keeps other jobs off the node. The error
+    /// names an unknown node.
     pub(in crate::sched) fn holds_of(
         &self,
         shares: &[NodeShare],
@@ -198,8 +199,9 @@ impl ClusterState {
         self.edition += 1;
     }
 
-    /// The running jobs that are past their expected ends: owner, CPUs and expected end of each.
-    /// The remaining time of an overdue job is zero, but `RemainingUse` counts it as negative.
+    /// The running jobs with a known owner that have reached their expected ends: owner, CPUs and
+    /// expected end of each. `RemainingUse` counts a negative remaining time for such a job, so the
+    /// caller must remove the job from the sum.
     pub(in crate::sched) fn overdue(
         &self,
         now: Time,
@@ -222,7 +224,7 @@ impl ClusterState {
         Arc::make_mut(&mut self.operations).enter(age, &who, &running.taken);
     }
 
-    /// Removes a running job from its operation. To be called before its facts change.
+    /// Removes a running job from its operation. To be called before the job's facts change.
     pub(in crate::sched) fn leave_operation(&mut self, id: JobId) {
         let Some((age, _)) = self.operation_entry(id) else {
             return;
@@ -241,8 +243,8 @@ impl ClusterState {
         ))
     }
 
-    /// The facts that preemption will use of a waiting job that starts at `now`; None if the job
-    /// does not wait.
+    /// The [`PreemptionCandidate`] of a waiting job, as if the job started at `now`; None if the
+    /// job does not wait.
     pub fn future_candidate(
         &self,
         policy: &Policy,
@@ -270,7 +272,7 @@ impl ClusterState {
         })
     }
 
-    /// Sets the facts that preemption uses of a running job.
+    /// Sets the [`PreemptionCandidate`] of a running job. Has no effect if the job does not run.
     pub fn set_candidate(&mut self, id: JobId, candidate: PreemptionCandidate) {
         if self
             .running

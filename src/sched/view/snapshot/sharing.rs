@@ -38,7 +38,8 @@ impl Cluster {
 }
 
 impl ClusterState {
-    /// Adds a subjob to the shared resources of its array on its hosts.
+    /// Adds a running subjob to the sharers of each per-host resource that it holds on a host. Has
+    /// no effect on jobs that are no subjobs.
     pub(in crate::sched) fn join_subjobs(&mut self, id: JobId) {
         if id.index().is_none() {
             return;
@@ -67,8 +68,8 @@ impl ClusterState {
         }
     }
 
-    /// Removes a subjob from the shared resources of its array. Other subjobs on its hosts hold
-    /// these resources from now on.
+    /// Removes a subjob from the sharers of the per-host resources of its array. From now on, the
+    /// remaining sharer that ends last on a host holds the resources.
     pub(in crate::sched) fn leave_subjobs(&mut self, id: JobId) {
         if self.cluster.shared.is_empty() {
             return;

@@ -22,12 +22,13 @@ impl ClusterState {
     }
 
     /// How often jobs behind a candidate in the queue order have started before it (M18), as far as
-    /// `count_bypasses` counts them. For a subjob, how often they have started before its array.
+    /// `count_bypasses` counts them. For a subjob, how often they have started before its array. 0
+    /// for any other job.
     pub fn bypassed(&self, id: JobId) -> u32 {
         self.wait(id).map_or(0, |wait| wait.bypassed)
     }
 
-    /// Counts, for waiting jobs, the starts of a plan that passed them (M18).
+    /// Adds the starts of a plan that passed a waiting job to the count of this job (M18).
     ///
     /// Only jobs with a planned start and the first blocked job are updated. Updating all blocked
     /// jobs would make the time of each start proportional to the length of the queue.
