@@ -416,6 +416,16 @@ fn operators_may_start_queues_and_managers_change_all_settings() {
 }
 
 #[test]
+fn quit_ends_the_commands_of_an_argument() {
+    let sandbox = Sandbox::new();
+    let commands = "create queue first; quit; create queue second";
+    manage(&sandbox, commands).ok();
+    let queues = manage(&sandbox, "list queue").ok();
+    assert!(queues.contains("Queue first\n"), "{queues}");
+    assert!(!queues.contains("Queue second\n"), "{queues}");
+}
+
+#[test]
 fn a_syntax_error_is_reported_and_no_prompt_is_shown() {
     let sandbox = Sandbox::new();
     let garbage =

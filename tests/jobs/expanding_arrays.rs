@@ -202,11 +202,11 @@ fn qalter_retry_reruns_failed_and_deleted_jobs() {
     sandbox.run("qdel", &[&deleted]).ok();
     assert_eq!(sandbox.ended(&deleted)["Exit_status"], 271);
     refused(&sandbox.run("qrls", &[&deleted]), 35, "Job has finished");
-    refused(
-        &sandbox.run("qalter", &["--retry", "-l", "walltime=5", &failed]),
-        2,
-        "cannot be combined with other options",
-    );
+    for option in [&["-l", "walltime=5"][..], &["--shove"]] {
+        let arguments = [&["--retry"], option, &[&failed]].concat();
+        let text = "cannot be combined with other options";
+        refused(&sandbox.run("qalter", &arguments), 2, text);
+    }
     sandbox.kill("schedd");
     fs::write(sandbox.file("mended"), "").unwrap();
     sandbox.run("qalter", &["--retry", &failed, &deleted]).ok();

@@ -92,7 +92,7 @@ fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeS
             system_priority(&number.to_string_lossy())?,
         ));
     }
-    if args.retry && !settings.is_empty() {
+    if args.retry && (args.shove || !settings.is_empty()) {
         return Err(Failure::usage(
             "--retry cannot be combined with other options: change the job after --retry",
         ));

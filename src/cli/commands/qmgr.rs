@@ -138,12 +138,16 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs the commands of `-c`. Returns the exit status of the last command; [`NOTHING`] without
-    /// commands.
+    /// Runs the commands of `-c`, up to `quit`. Returns the exit status of the last command;
+    /// [`NOTHING`] without commands.
     fn run_all(&mut self, text: &str) -> Result<u8, Failure> {
         let mut code = NOTHING;
         for command in input::commands(text) {
-            code = self.run_one(&command)?.0;
+            let (status, continues) = self.run_one(&command)?;
+            code = status;
+            if !continues {
+                break;
+            }
         }
         Ok(code)
     }

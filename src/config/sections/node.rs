@@ -265,6 +265,22 @@ mod tests {
     }
 
     #[test]
+    fn a_total_has_the_type_of_its_resource() {
+        for (kind, total, amount) in [
+            ("long", "50", 50),
+            ("size", "\"2kb\"", 2048),
+            ("float", "2.5", 2500),
+            ("float", "5", 5000),
+        ] {
+            let resource = format!("[[resource]]\nname = \"nuke\"\ntype = \"{kind}\"");
+            let text =
+                format!("{resource}\nconsumable = true\nhost_level = false\ntotal = {total}");
+            let config = Config::parse(&text).unwrap();
+            assert_eq!(config.pools[0].1.total, amount, "{kind} {total}");
+        }
+    }
+
+    #[test]
     fn commands_that_report_amounts_are_read() {
         let resource = |more: &str| {
             Config::parse(&format!(

@@ -43,7 +43,8 @@ const TYPES: &[(&str, resource::ResourceType)] = &[
 ];
 const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, such as [\"n1\", \"n2\"]");
 
-/// The kind for a total amount: a size if the resource's type is `size`, else a whole number.
+/// The kind for a total amount: a value of the resource's type if this is `size` or `float`, else a
+/// whole number.
 struct Total;
 
 impl Kind for Total {
@@ -70,6 +71,7 @@ impl Kind for Total {
         let name = section.read("type", "a type", String::read)?;
         let kind = match name.as_deref() {
             Some("size") => resource::ResourceType::Size,
+            Some("float") => resource::ResourceType::Float,
             _ => resource::ResourceType::Long,
         };
         section.read(key, &self.wanted(), |value| {
@@ -116,7 +118,7 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
                         let bytes = r.total?.max(0).unsigned_abs();
                         resource::ResourceValue::Size(Size::exactly(bytes))
                     }
-                    _ => resource::ResourceValue::Long(r.total?),
+                    kind => resource::ResourceValue::of_amount(kind, r.total?),
                 })
             },
             |r, total| r.total = total.amount(),

@@ -103,21 +103,27 @@ impl ReservationRequest {
     /// all three are given, they must agree. The start must not be a minute or more before
     /// `now`. The end must be after the start and after `now`, and not after the year 9999.
     pub fn times(&self, now: Wall) -> Result<(Wall, Wall), Refusal> {
+        let (from, to) = self.given_period()?;
+        future_period(from, to, now)
+    }
+
+    /// Returns start and end as given by at least two of start, end and duration, which must agree
+    /// if all three are given.
+    fn given_period(&self) -> Result<(Wall, Wall), Refusal> {
         let length = self.length()?;
-        let (from, to) = match (self.from, self.to, length) {
+        Ok(match (self.from, self.to, length) {
             (Some(from), Some(to), None) => (from, to),
             (Some(from), None, Some(length)) => (from, plus(from, length)),
             (None, Some(to), Some(length)) => (Wall(to.0.saturating_sub(length.as_seconds())), to),
             (Some(from), Some(to), Some(length)) if to == plus(from, length) => (from, to),
             _ => return Err(Refusal::bad_times()),
-        };
-        future_period(from, to, now)
+        })
     }
 
     /// Returns start and end after a change. `was` is the present period; `begun` is true if the
-    /// reservation has started. A new start alone keeps the duration, and is refused if `begun`. A
-    /// new end or duration alone keeps the start. If two or three of start, end and duration are
-    /// given, they define the period as in a new reservation.
+    /// reservation has started; its start must then not change. A new start alone keeps the
+    /// duration. A new end or duration alone keeps the start. If two or three of start, end and
+    /// duration are given, they define the period as in a new reservation.
     pub fn changed_period(
         &self,
         was: (Wall, Wall),
@@ -131,7 +137,7 @@ impl ReservationRequest {
             (None, Some(to), None) => (was.0, to),
             (Some(from), None, None) => (from, plus(from, kept)),
             (None, None, Some(length)) => (was.0, plus(was.0, length)),
-            _ => return self.times(now),
+            _ => self.given_period()?,
         };
         if begun && (from != was.0 || to <= now || to <= from || to.0 > LAST) {
             Err(Refusal::bad_times())
@@ -389,6 +395,28 @@ mod tests {
         assert_eq!(
             changed_times(request_for(None, None, None), true),
             Ok((2000, 2600))
+        );
+    }
+
+    #[test]
+    fn a_reservation_that_has_started_keeps_its_start() {
+        let was = (Wall(2000), Wall(2600));
+        let changed_times = |from, to, length| {
+            request_for(from, to, length)
+                .changed_period(was, true, Wall(5000))
+                .map(|(from, to)| (from.0, to.0))
+        };
+        let refused = Err(Refusal::bad_times());
+        assert_eq!(changed_times(Some(6000), Some(7000), None), refused);
+        assert_eq!(changed_times(Some(6000), None, Some("600")), refused);
+        assert_eq!(changed_times(None, Some(7000), Some("600")), refused);
+        assert_eq!(
+            changed_times(Some(2000), Some(7000), None),
+            Ok((2000, 7000))
+        );
+        assert_eq!(
+            changed_times(None, Some(7000), Some("5000")),
+            Ok((2000, 7000))
         );
     }
 

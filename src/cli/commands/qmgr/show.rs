@@ -31,7 +31,7 @@ pub struct ObjectAttributes {
 const OF_NODE: [&str; 3] = ["state", "resources_available", "comment"];
 
 /// Reported attributes of a node that `print` omits, besides those in [`READ_ONLY`].
-const READ_ONLY_OF_NODE: [&str; 9] = [
+const READ_ONLY_OF_NODE: [&str; 12] = [
     "Mom",
     "Port",
     "ntype",
@@ -41,6 +41,9 @@ const READ_ONLY_OF_NODE: [&str; 9] = [
     "resv",
     "loadave",
     "resources_utilized",
+    "gpus",
+    "gpus_assigned",
+    "gpus_used_outside",
 ];
 
 /// Attributes that qmgr cannot set, for any kind of object except the scheduler and hooks.
