@@ -4,8 +4,8 @@
 #![no_main]
 
 use lanai::wire::frame::{self, FrameError};
-use lanai::wire::message::{Reply, Request, VERSION};
-use lanai::wire::order::{Order, Report};
+use lanai::wire::message::{ClientRequest, Reply, VERSION};
+use lanai::wire::order::{NodeReport, ScheddOrder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -29,14 +29,14 @@ fn received<T: DeserializeOwned + Serialize>(payload: &[u8]) {
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let _: Result<Request, FrameError> = frame::read(&mut &data[..]);
+    let _: Result<ClientRequest, FrameError> = frame::read(&mut &data[..]);
     let Some((kind, payload)) = data.split_first() else {
         return;
     };
     match kind % 4 {
-        0 => received::<Request>(payload),
+        0 => received::<ClientRequest>(payload),
         1 => received::<Reply>(payload),
-        2 => received::<Order>(payload),
-        _ => received::<Report>(payload),
+        2 => received::<ScheddOrder>(payload),
+        _ => received::<NodeReport>(payload),
     }
 });

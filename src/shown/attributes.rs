@@ -14,6 +14,13 @@ use crate::model::time::{ClockTable, Time, Wall};
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::borrow::Cow;
 
+/// What the ending of a job says if files were not staged out; see `noded::shepherd`.
+const STAGE_OUT_FAILURES: [&str; 3] = [
+    "stage-out failed",
+    "stage-out was cancel",
+    "stage-out took longer",
+];
+
 /// An attribute, such as `Job_Name`, or one resource of a list, such as `Resource_List.ncpus`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownAttribute<'a> {
@@ -478,10 +485,11 @@ impl<'a> AttributeBuilder<'a> {
         }
         let is_over = matches!(life.state, JobState::Finished | JobState::Expired);
         if is_over && life.run.is_some() {
-            let failed = life
-                .ending
-                .as_deref()
-                .is_some_and(|text| text.contains("stage-out failed"));
+            let failed = life.ending.as_deref().is_some_and(|text| {
+                STAGE_OUT_FAILURES
+                    .iter()
+                    .any(|failure| text.contains(failure))
+            });
             self.out.number("Stageout_status", i64::from(!failed));
         }
         if is_over && life.moved_to.is_none() {

@@ -420,7 +420,7 @@ fn quit_ends_the_commands_of_an_argument() {
     let sandbox = Sandbox::new();
     let commands = "create queue first; quit; create queue second";
     manage(&sandbox, commands).ok();
-    let queues = manage(&sandbox, "list queue").ok();
+    let queues = manage(&sandbox, "list queue @default").ok();
     assert!(queues.contains("Queue first\n"), "{queues}");
     assert!(!queues.contains("Queue second\n"), "{queues}");
 }

@@ -70,6 +70,8 @@ fn stopping_the_copying_process_does_not_keep_a_job_alive() {
         kill(copying, SIGSTOP);
         let job = sandbox.ended(&id);
         assert_eq!(job["Exit_status"], status, "{job:#}");
+        let is_staged_out = transfer.starts_with("stagein");
+        assert_eq!(job["Stageout_status"], i64::from(is_staged_out), "{job:#}");
         assert!(
             job["comment"].as_str().unwrap().contains(comment),
             "{job:#}"

@@ -159,6 +159,10 @@ fn q21_a_refused_amount_leaves_the_other_attributes_unchanged() {
         assert!(refused.err.contains(cause), "{}", refused.err);
         assert_eq!(shown(name), before);
     }
+    qmgr("set server resources_available.scratch = 5").ok();
+    qmgr("set resource scratch type=float,total=1.5").ok();
+    let resources = sandbox.run("qstat", &["--resources"]).ok();
+    assert!(resources.contains("1.5"), "{resources}");
 }
 
 /// G2: four subjobs on one host hold one per-host unit until the last of them ends, also if

@@ -140,7 +140,7 @@ mod tests {
         );
         assert!(
             text(never, false)
-                .contains("The job would not start.\nNot Running: Queue not started.\nStarts if: ")
+                .contains("The job would not start.\nNot Running: Queue not started.\nStarts if: the queue is started")
         );
         assert!(text(explanation(Prospect::Beyond, None), false).contains("(3 cycles simulated)"));
     }

@@ -322,7 +322,8 @@ impl<'a> WaitingQsub<'a> {
                 [b'y' | b'Y', ..] => return Ok(true),
                 _ if length == 0 => return Ok(true),
                 [] | [b'n' | b'N', ..] => return Ok(false),
-                _ => exit::print("yes or no please\n")?,
+                _ if exit::print("yes or no please\n").is_err() => return Ok(true),
+                _ => (),
             }
         }
     }

@@ -25,15 +25,20 @@ enum Aspect {
     Used,
 }
 
-/// Whether a name has the same value for all nodes of a kind. Only `host.*` names are checked.
+/// Maui's names for values that change with the jobs on a node.
+const CHANGING_MAUI: [&str; 7] = [
+    "APROCS", "AMEM", "ASWAP", "ADISK", "JOBCOUNT", "LOAD", "USAGE",
+];
+
+/// Whether a name has the same value for all nodes of a kind.
 pub fn is_of_kind(name: &str) -> bool {
     name != "host.name" && !is_changing(name)
 }
 
-/// Whether the value of a name can change while a job waits. Only `host.*` names are checked.
+/// Whether the value of a name can change while a job waits.
 pub fn is_changing(name: &str) -> bool {
     let Some(name) = name.strip_prefix("host.") else {
-        return false;
+        return CHANGING_MAUI.contains(&name);
     };
     let is_amount = name.ends_with(".used") || name.ends_with(".avail");
     is_amount || name.starts_with("duty.") || ["jobs", "load", "state"].contains(&name)
@@ -428,6 +433,8 @@ mod tests {
             "host.duty.user",
             "host.jobs",
             "host.load",
+            "AMEM",
+            "LOAD",
         ] {
             assert!(is_changing(changing) && !is_of_kind(changing), "{changing}");
         }
@@ -437,6 +444,8 @@ mod tests {
             "host.flag.big",
             "job.user",
             "job.used",
+            "CMEM",
+            "SPEED",
         ] {
             assert!(!is_changing(constant) && is_of_kind(constant), "{constant}");
         }

@@ -69,15 +69,20 @@ impl RequestContext<'_> {
             }
             _ => {
                 let (reported_edits, others) = split_edits(command);
-                let reported = self.reported_amounts(command, &reported_edits)?;
                 let others = QmgrCommand {
                     edits: others,
                     ..command.clone()
                 };
+                let mut next = None;
                 if reported_edits.is_empty() || !others.edits.is_empty() || !is_change(command.verb)
                 {
                     self.must_be_unused(&command.target, &others)?;
-                    self.change_configuration(&others)?;
+                    next = self.next_setup(&others)?;
+                }
+                let setup = next.as_ref().unwrap_or(&self.server.setup);
+                let reported = self.reported_amounts(setup, command, &reported_edits)?;
+                if let Some(next) = next {
+                    self.server.reconfigure(next).map_err(Refusal::spool)?;
                 }
                 if let Some((name, count)) = reported {
                     self.server.set_reported(name, count);
@@ -155,10 +160,11 @@ impl RequestContext<'_> {
     }
 
     /// The total and used amounts that an operator or a site script reports for a system-wide
-    /// resource (Q21), with the name of the resource. None if the command reports no amount. The
-    /// inner None removes the report.
+    /// resource of `setup` (Q21), with the name of the resource. None if the command reports no
+    /// amount. The inner None removes the report.
     fn reported_amounts<'c>(
         &self,
+        setup: &Setup,
         command: &'c QmgrCommand,
         reported_edits: &[Edit],
     ) -> Result<Option<(&'c str, Option<ReportedCount>)>, Refusal> {
@@ -168,18 +174,15 @@ impl RequestContext<'_> {
         if reported_edits.is_empty() {
             return Ok(None);
         }
-        let setup = &self.server.setup;
         let has_total = setup.config.pools.iter().any(|(pool, _)| pool == name);
-        let kind = match setup.resources.get(name) {
-            Some(resource) if has_total => resource.kind,
-            None if command.verb != Verb::Create => return Err(Refusal::no_resource()),
-            _ => {
-                return Err(Refusal::unsupported(&format!(
-                    "{name}: the attributes total and used can be set only for a system-wide \
-                     resource with a configured total"
-                )));
-            }
-        };
+        let resource = setup.resources.get(name);
+        let kind = resource.ok_or_else(Refusal::no_resource)?.kind;
+        if !has_total {
+            return Err(Refusal::unsupported(&format!(
+                "{name}: the attributes total and used can be set only for a system-wide resource \
+                 with a configured total"
+            )));
+        }
         let known = self.server.reported(name);
         let mut total = known.and_then(|reported| reported.total);
         let mut used = known.map(|reported| reported.elsewhere);
@@ -203,18 +206,26 @@ impl RequestContext<'_> {
     }
 
     fn change_configuration(&mut self, command: &QmgrCommand) -> Result<(), Refusal> {
-        if command.edits.is_empty() && matches!(command.verb, Verb::Set | Verb::Unset) {
-            return Ok(());
+        match self.next_setup(command)? {
+            Some(next) => self.server.reconfigure(next).map_err(Refusal::spool),
+            None => Ok(()),
+        }
+    }
+
+    /// The setup after a command; None if the command changes no setting.
+    fn next_setup(&self, command: &QmgrCommand) -> Result<Option<Setup>, Refusal> {
+        if command.edits.is_empty() && is_change(command.verb) {
+            return Ok(None);
         }
         let setup = &self.server.setup;
         let overrides = setup.overrides.with(command, &setup.file)?;
         let mut grantees = setup.grantees.clone();
         grantees.release(&granted_names(command));
-        let next: Setup = setup
+        let next = setup
             .clone()
             .with_grantees(grantees)
             .with_overrides(Arc::new(overrides));
-        self.server.reconfigure(next).map_err(Refusal::spool)
+        Ok(Some(next))
     }
 
     /// The warning if a deleted queue is still a destination of another queue.
@@ -413,8 +424,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// The note about settings of a command that are stored and shown but have no effect, or else the
-/// note about a float resource.
+/// The note about settings of a command that are stored and shown but have no effect.
 fn ineffective_settings(command: &QmgrCommand) -> Option<String> {
     if command.verb == Verb::Unset {
         return None;
@@ -424,35 +434,12 @@ fn ineffective_settings(command: &QmgrCommand) -> Option<String> {
         .filter(|name| known(&command.target, name).is_some_and(|known| known.is_idle))
         .collect();
     if names.is_empty() {
-        uncounted(command)
-    } else {
-        let names = names.join(", ");
-        Some(format!(
-            "{names}: stored and shown, without effect in Lanai"
-        ))
-    }
-}
-
-/// The note about a float resource that PBS would count. Lanai counts only resources of types long
-/// and size.
-fn uncounted(command: &QmgrCommand) -> Option<String> {
-    let QmgrObject::Resource(name) = &command.target else {
-        return None;
-    };
-    let is_to_count = value(command, "flag").contains(['n', 'f', 'q']);
-    if !is_to_count || value(command, "type") != "float" {
         return None;
     }
-    let text = "resource is not counted: only resources of types long and size are counted; \
-                others are only compared with each request";
-    Some(format!("{name}: a float {text}"))
-}
-
-/// The value that a command sets for an attribute; empty if the command does not set the attribute.
-fn value<'c>(command: &'c QmgrCommand, attribute: &str) -> &'c str {
-    let mut edits = command.edits.iter();
-    let edit = edits.find(|edit| edit.changes_one_of(&[attribute]));
-    edit.map_or("", |edit| edit.value.as_str())
+    let names = names.join(", ");
+    Some(format!(
+        "{names}: stored and shown, without effect in Lanai"
+    ))
 }
 
 /// A command as text, for the log.
