@@ -4,7 +4,7 @@ complete -c pbsnodes -s C -d 'Set the comment of nodes; an empty text deletes th
 complete -c pbsnodes -s s -d 'Name of the server' -r
 complete -c pbsnodes -s a -d 'Show all hosts; with -v, all nodes'
 complete -c pbsnodes -s v -d 'Show each node of a host that has several nodes'
-complete -c pbsnodes -s H -d 'Show these hosts with all their nodes'
+complete -c pbsnodes -s H -d 'Show each HOST with all its nodes'
 complete -c pbsnodes -s l -d 'List nodes that are offline or down, with their comments'
 complete -c pbsnodes -s S -d 'Show a summary: one line for each host or node'
 complete -c pbsnodes -s j -d 'With -S: show jobs and free resources'

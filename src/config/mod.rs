@@ -87,7 +87,7 @@ pub struct ServerConfig {
     pub default_qsub_arguments: String,
     /// The users who may act on the jobs of other users.
     pub operators: Vec<UserPattern>,
-    /// The users with all rights.
+    /// The operators who may also change the configuration with qmgr.
     pub managers: Vec<UserPattern>,
     /// How long the spool keeps finished jobs.
     pub history: Span,
@@ -324,7 +324,7 @@ pub struct ReservationConfig {
     pub access: WindowAccess,
     /// Whether only jobs that request the reservation by name may use it.
     pub by_name: bool,
-    /// Whether jobs with access may preempt other jobs in the reservation.
+    /// Whether the reservation has the flag `ownerpreempt`, which has no effect.
     pub owner_preempts: bool,
 }
 

@@ -1,5 +1,5 @@
 //! The settings in effect: every key with its value and origin. If the settings are written as a
-//! `lanai.toml`, this file has the same effect under any preset.
+//! `lanai.toml`, this file has the same effect as the original file and qmgr together.
 
 mod objects;
 

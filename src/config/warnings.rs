@@ -9,7 +9,7 @@ use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
 use std::collections::BTreeSet;
 
-/// The smallest difference above 0 between two queue priorities that gives no warning. In IT4I's
+/// Different queue priorities give a warning if their difference is below this number. In IT4I's
 /// formula, fair share and waiting time together can add more than a difference of 1 adds.
 const SMALLEST_DIFFERENCE: i32 = 2;
 
@@ -105,8 +105,8 @@ fn unmet_requirement(config: &Config, setting: &KeySetting) -> Option<&'static s
     missing.then_some(need)
 }
 
-/// One sentence for each pair of queues, adjacent in order of priority, with priorities so close
-/// that a job of the queue with the lower priority can come first (I2b).
+/// One sentence for each two queues that are adjacent in order of priority, if their priorities are
+/// so close that a job of the queue with the lower priority can come first (I2b).
 fn near_queues(mut queues: Vec<Queue>, is_it4i: bool) -> Vec<String> {
     queues.sort_by(|one, other| (one.priority, &one.name).cmp(&(other.priority, &other.name)));
     let is_near = |low: &Queue, high: &Queue| {

@@ -90,9 +90,9 @@ impl Expression {
         matches!(evaluation::truth(&self.root, scope), Ok(Some(true)))
     }
 
-    /// Returns whether the expression is true. If it is not, also returns the first part joined by
-    /// `and` that has the same result as the whole (or the whole, if `and` joins no parts), with
-    /// the values of the names in this part (Q3).
+    /// Returns whether the expression is true. If it is not, also returns the decisive part, with
+    /// the values of its names (Q3). Of parts joined by `and`, the decisive part is the first with
+    /// the same result as the whole; otherwise it is the whole.
     pub fn verdict(&self, scope: &dyn NameScope) -> RequirementVerdict {
         verdict::judge(&self.root, scope)
     }

@@ -162,7 +162,7 @@ impl Hook {
         name.len() <= LONGEST_NAME && !name.starts_with('.') && is_word(name, "-_.")
     }
 
-    /// Returns PBS's message to the user if a request is rejected because this hook failed.
+    /// Returns PBS's message about a request that is rejected because this hook failed.
     pub fn failure(&self) -> String {
         format!(
             "request rejected as filter hook '{}' encountered an exception. Please inform Admin",

@@ -203,8 +203,8 @@ pub struct Spec {
     /// `--user-factor`, 0 to 1: factor by which the owner scales the job's priority.
     #[serde(default = "one")]
     pub user_factor: f64,
-    /// `system_priority`, set by an operator. The job precedes all jobs without a system priority
-    /// and all jobs with a lower system priority.
+    /// `system_priority`, set by an operator. Within its tier, the job precedes all jobs without a
+    /// system priority and all jobs with a lower system priority.
     #[serde(default)]
     pub system_priority: Option<i32>,
     /// `-r`: the job may be restarted from the beginning.
@@ -226,7 +226,7 @@ pub struct Spec {
     /// `-J`: range of indices, if the job is an array.
     #[serde(default)]
     pub array: Option<Indices>,
-    /// Indices of the subjobs, if the array omits some indices of the range `array`.
+    /// Indices of the subjobs, if they were submitted as a list; None for a single range.
     #[serde(default)]
     pub array_list: Option<IndexList>,
     /// `-J %M`, `-W max_run_subjobs=`: maximum number of running subjobs. None and 0 mean no
@@ -445,7 +445,7 @@ pub struct Life {
     /// Dependencies that prevent a start.
     #[serde(default)]
     pub bars: UnmetDependencies,
-    /// Labels that the job waits for. `bars` counts these conditions as unmet.
+    /// Conditions on labels for which the job waits. `bars` counts them as unmet.
     #[serde(default)]
     pub awaits: Vec<Awaited>,
     /// Details of the end that the exit status does not contain: an exceeded limit, and messages
@@ -512,8 +512,8 @@ pub struct Run {
     /// Resources released before the end (`pbs_release_nodes`).
     #[serde(default)]
     pub released: Vec<Released>,
-    /// The attempt is of a subjob, and was started above the array's own limit on resources that no
-    /// other job needed (Q15).
+    /// A subjob's attempt that was started above the array's own limit, because no other job needed
+    /// the resources (Q15).
     #[serde(default)]
     pub extra: bool,
     /// Current suspension; None while the job runs.

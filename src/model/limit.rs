@@ -279,7 +279,7 @@ pub struct ApplicableLimit {
     pub place: usize,
     /// Key under which the limit counts these jobs.
     pub key: LimitKey,
-    /// Values of the limit that no other limit replaces; at least one is set.
+    /// The limit's values that no other limit replaces; at least one is set.
     pub bounds: LimitValues,
 }
 
@@ -350,7 +350,7 @@ impl Limits {
             .collect()
     }
 
-    /// Returns the values of a limit that no other limit in `found` replaces.
+    /// Returns a limit's values that no other limit in `found` replaces.
     fn remaining_values(&self, one: &ApplicableLimit, found: &[ApplicableLimit]) -> LimitValues {
         let limit = &self.all[one.place];
         if found

@@ -19,10 +19,10 @@ pub struct NodeFacts {
     pub available: ResourceList,
     /// Number of processors of the host (`pcpus`).
     pub pcpus: u32,
-    /// The operating system's numbers of the processors that belong to this node alone; empty if
-    /// jobs are not bound to processors.
+    /// Processors that belong to this node alone, by their numbers in the operating system; empty
+    /// if jobs are not bound to processors.
     pub cpus: Vec<u16>,
-    /// The host's numbers of the GPUs, in order of allocation.
+    /// GPUs in order of allocation, by their numbers on the host.
     pub gpus: Vec<u16>,
     /// GPUs in use by processes that belong to no job. No job gets these GPUs.
     #[serde(default)]
@@ -73,7 +73,7 @@ named! {
         DefaultShared = "default_shared",
         /// Exclusive unless the job requests sharing.
         DefaultExcl = "default_excl",
-        /// Exclusive use of the whole host unless the job requests sharing.
+        /// Exclusive use of the whole host unless the job requests sharing or an exclusive node.
         DefaultExclhost = "default_exclhost",
         /// Always shared.
         IgnoreExcl = "ignore_excl",

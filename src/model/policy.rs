@@ -197,7 +197,7 @@ named! {
         /// The combination of jobs with the largest total metric starts first. The search is
         /// bounded.
         Greedy = "greedy",
-        /// Every job that fits starts, and is preempted when a booking is due (M34).
+        /// Every job that fits starts. It is preempted if a due booking needs its resources (M34).
         Preempt = "preempt",
     }
 }
@@ -247,7 +247,7 @@ named! {
 pub struct SetAside {
     /// Minimum number of processors of a wide job.
     pub size: u32,
-    /// Time for which only wide jobs may use resources after these become free.
+    /// Time after resources become free during which only wide jobs may use them.
     pub duration: Span,
 }
 

@@ -25,7 +25,7 @@ pub enum Mismatch {
     /// The job's restriction excludes the cluster of the node, or the node's restriction excludes
     /// the cluster of the job (Q19).
     Restriction,
-    /// The job requests other hosts (Q24).
+    /// The job's host list excludes the host (Q24).
     Hosts,
     /// The site's veto expression excludes the node (Q26).
     Veto,
@@ -70,8 +70,8 @@ pub enum Reason {
         /// Requested amount, as displayed: of one chunk if no node has enough for it, otherwise of
         /// all chunks.
         requested: String,
-        /// Largest amount where the requested amount must fit: on one node, on one host
-        /// (`place=pack`), or in the cluster.
+        /// Largest available amount: of one node, of one host (`place=pack`), or of the cluster.
+        /// The requested amount does not fit there.
         available: String,
         /// Total amount in the cluster.
         total: String,
@@ -159,7 +159,7 @@ pub enum Reason {
         code: String,
         /// Text of the reason.
         said: String,
-        /// Number of these nodes.
+        /// Number of nodes that could ever take a chunk.
         nodes: u64,
     },
     /// Enough is free, but not on adjacent nodes (M8h).
@@ -208,8 +208,8 @@ pub enum Reason {
         /// Number used by processes that belong to no job.
         outside: i64,
     },
-    /// Too little of a resource is free now. The cause is use beyond the jobs' allocations, or
-    /// nodes with a load at their maximum.
+    /// Too little of a resource is free now. Nodes are used beyond the jobs' allocations, or have
+    /// reached their maximum load.
     InUse(Box<OutsideUse>),
     /// No node is usable: all are down, offline or under maintenance.
     NoNodes,
@@ -273,8 +273,8 @@ pub struct OutsideUse {
     pub total: String,
     /// Amount in use beyond the jobs' allocations.
     pub in_use: String,
-    /// Node with the highest load. Only nodes that have use beyond the allocations, or a load at
-    /// the node's maximum, are compared.
+    /// Node with the highest load, among the nodes that are used beyond the allocations or have
+    /// reached their maximum load.
     pub node: String,
     /// One-minute load average of `node`, as displayed.
     pub load: String,

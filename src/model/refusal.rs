@@ -40,7 +40,7 @@ impl Refusal {
 
     /// Tests whether the cause is a temporary condition of the server. The identical request can
     /// succeed later. Must not be used for refusals of pbs_release_nodes, because some of them have
-    /// the same number.
+    /// the number of a spool error, too.
     pub fn is_temporary(&self) -> bool {
         [Refusal::spool("").code, Refusal::shutting_down().code].contains(&self.code)
     }
@@ -139,8 +139,8 @@ refusals! {
     max_without_min_walltime = 15162, "Cannot have \"max_walltime\" without \"min_walltime\"";
     /// `-l min_walltime` is greater than `-l max_walltime`.
     min_above_max_walltime = 15163, "\"min_walltime\" can not be greater than \"max_walltime\"";
-    /// An array attribute was set on a job that is not an array, or the failed subjobs of such a
-    /// job were to run again.
+    /// The job is not an array, but the request sets an array attribute or reruns failed
+    /// subjobs.
     not_an_array = 15231, "Attribute has to be set on an array job";
     /// The array has more subjobs than `max_array_size`.
     array_too_large = 15107, "Array job exceeds server or queue size limit";

@@ -32,7 +32,7 @@ mod nodes;
 /// over many jobs fit into 64 bits.
 const MAX_AMOUNT: i64 = 1 << 53;
 
-/// Maximum number of resource names in a request.
+/// Maximum number of resources in the options of a request, including repeated names.
 const MAX_NAMES: usize = 1000;
 
 /// Pairs of resource name and text of the value.

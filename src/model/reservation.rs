@@ -82,7 +82,7 @@ pub struct SiteAccess {
     pub access: WindowAccess,
     /// True if jobs must request the reservation by name.
     pub by_name: bool,
-    /// True if jobs with access may preempt other jobs on the reserved resources.
+    /// True if the reservation has the flag `ownerpreempt`, which has no effect.
     pub owner_preempts: bool,
 }
 

@@ -30,7 +30,7 @@ pub enum Trigger {
     Node(String),
     /// A reservation was created, began, ended or changed.
     Reservation(String),
-    /// A time for which the scheduler waited was reached.
+    /// A time was reached for which the scheduler waited.
     Timer(AwaitedMoment),
     /// The allocation script has answered, or a hook has permitted a start.
     Answer,

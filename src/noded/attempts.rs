@@ -31,7 +31,7 @@ use tracing::{error, info, warn};
 /// dropped.
 const MAX_KEPT_ORDERS: usize = 16;
 
-/// Time that a shepherd has to end after its job was deleted by force. Then noded kills the
+/// Time limit for a shepherd to end after its job was deleted by force. Then noded kills the
 /// shepherd.
 const FORCE_TIMEOUT: Span = Span::seconds(10);
 
@@ -402,7 +402,7 @@ impl Attempts {
             .entries
             .get_mut(&name)
             .and_then(|entry| entry.watched.take_if(|known| *known == source));
-        // Handle the last messages of the shepherd before its end.
+        // Handle the last messages of the shepherd before handling its end.
         self.read_messages(poller);
         // After a repeated launch, ignore the end of the earlier shepherd.
         if watched.is_some() {

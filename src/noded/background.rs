@@ -14,7 +14,7 @@ use std::path::Path;
 /// error.
 const LISTENING: &[u8] = b"listening";
 
-/// Forks. The parent waits until the child calls [`announce`] or ends, and exits. The child returns
+/// Forks. The parent exits when the child has called [`announce`] or has ended. The child returns
 /// in its own session, without inherited descriptors, and logs to `noded.log` in `state`. Returns
 /// the argument `ready` of `announce`.
 pub fn enter(state: &Path) -> Result<OwnedFd> {

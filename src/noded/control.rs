@@ -59,8 +59,8 @@ impl Cancel {
         format!("{sign}{}{signal}", self.grace.0)
     }
 
-    /// The cancel of a job deleted by force. Its processes are killed at once. Its shepherd is
-    /// killed if it does not end in time.
+    /// The cancel of a job deleted by force. The job's processes are killed at once. The shepherd
+    /// is killed if it does not end in time.
     pub const FORCED: Cancel = Cancel {
         grace: Span(0),
         signal: Some(SIGKILL),

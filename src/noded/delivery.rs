@@ -4,8 +4,8 @@
 //! final path before it is complete. A job therefore writes its output to a temporary file next to
 //! the final path: `job.o12.part` for `job.o12`. Users can read the temporary file while the job
 //! runs. When the job ends, the file is renamed, and replaces an earlier file at the final path.
-//! Jobs with the same output path write different temporary files; the output of the job that ends
-//! last remains.
+//! Jobs with the same output path write different temporary files. The file at the final path is
+//! the output of the job that ended last.
 //!
 //! Each attempt of a job creates a new temporary file that replaces the file of an earlier attempt.
 //! The earlier attempt may still run unnoticed on another host with the same file system. That
@@ -144,8 +144,8 @@ pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
 }
 
 /// Opens the temporary file for a script's stream. None if the stream must be written at its final
-/// path: the existing file is special or read-only, has other links or belongs to another user, or
-/// no temporary file can be created.
+/// path, because no temporary file can be created, or because the existing file cannot be replaced:
+/// it is special, is read-only, has other links, or belongs to another user.
 fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     let place = resolve_links(path)?;
     let part = part_path(&place, launch)?;

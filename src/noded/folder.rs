@@ -53,7 +53,8 @@ const OUTCOME: usize = 2048;
 /// Size of a new record, which has space for a usual outcome.
 const RESERVED: usize = 4096;
 
-/// Size of the `orders` file in bytes above which further messages to the job are refused.
+/// Maximum size of the file `orders` in bytes. If it is larger, further messages to the job are
+/// refused.
 const MAX_MESSAGES: u64 = 1 << 20;
 
 /// An attempt of a job, `12.1`, or one of its tasks, `12.1.3`.
@@ -189,8 +190,8 @@ impl Folder {
         self.path.try_exists().unwrap_or(true)
     }
 
-    /// The recorded shepherds of the script and tasks of the attempt `own` on this host, except the
-    /// shepherd of `own` itself.
+    /// The recorded shepherds of an attempt on this host: of its script and of its tasks. `own` is
+    /// the script or a task of the attempt. The shepherd of `own` is left out.
     pub fn other_shepherds(&self, own: AttemptName) -> Vec<Identity> {
         let place = self.path.parent().unwrap_or(&self.path);
         let others = names(place).unwrap_or_default().into_iter();

@@ -45,7 +45,7 @@ pub struct JobHookRunner<'a> {
     pub site: &'a Site,
     /// The job's owner.
     pub account: UserAccount,
-    /// The groups of programs that run as the owner; None if noded runs as the owner.
+    /// The Unix groups for programs that run as the owner; None if noded runs as the owner.
     pub groups: Option<Vec<Gid>>,
     /// The attempt's directory.
     pub folder: &'a Folder,

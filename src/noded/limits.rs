@@ -30,10 +30,10 @@ use std::io;
 const FIRST_DELAY: Span = Span(100);
 /// Minimum delay between checks.
 const MIN_DELAY: Span = Span(100);
-/// Maximum delay between checks of limits other than processor time, and of a processor time limit
-/// that the job exceeds.
+/// Maximum delay between checks. For processor time, this maximum applies only while the job
+/// exceeds the limit.
 const MAX_DELAY: Span = Span::seconds(2);
-/// Maximum delay between checks of processor time.
+/// Maximum delay between checks of processor time while the job is within the limit.
 const MAX_CPUT_DELAY: Span = Span::seconds(60);
 /// The delay before a check is at least this multiple of the duration of the previous check, unless
 /// the time for which the job is allowed to exceed a limit ends earlier.

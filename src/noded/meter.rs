@@ -169,8 +169,8 @@ fn memory_parts(processes: &[&Process], is_exact: bool) -> Vec<(u64, u64)> {
 }
 
 /// The memory of processes, given by their private and shared parts, and of files in shared memory.
-/// Files that are mapped are also in the shared parts. So only the larger of the sum of the shared
-/// parts and the files counts.
+/// Files that are mapped are also in the shared parts. So either all shared parts or the files
+/// count, whichever use more memory.
 fn sum<'a>(memory_parts: impl Iterator<Item = &'a (u64, u64)>, files_kb: u64) -> u64 {
     let (own, shared) = memory_parts.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
     own + shared.max(files_kb)

@@ -31,9 +31,9 @@ const MAX_NAME: usize = 32;
 /// Maximum size in bytes of a launch inside a packet. Larger launches are passed as files.
 const MAX_INLINE: usize = 60 << 10;
 
-/// The lock that a noded takes when it starts, and shares with its spawner, and with each shepherd
-/// until the directory of the attempt exists. Once a noded has the lock, no launch of an earlier
-/// noded is in progress.
+/// The launch lock. A noded takes the lock when it starts, and shares it with its spawner. A
+/// shepherd also holds the lock until it has created the directory of the attempt. Once a noded has
+/// the lock, no launch of an earlier noded is in progress.
 pub type LaunchLock = File;
 
 /// noded's handle of the spawner.

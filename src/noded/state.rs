@@ -1,5 +1,5 @@
-//! noded's state directory: noded locks it while it runs, and stores there what must survive a
-//! restart.
+//! noded's state directory. A running noded locks the directory, and stores in it what must survive
+//! a restart.
 
 use super::folder;
 use super::spawner::LaunchLock;

@@ -73,10 +73,10 @@ pub fn run_again(state: &ClusterState, policy: &Policy, now: Time, cache: &mut C
 }
 
 /// Whether a new cycle could decide something that the last cycle with this cache did not. A cycle
-/// is due if the cache contains no result, because no cycle has run or the last cycle started,
-/// resumed or preempted jobs. A cycle is also due if the state or the policy has changed, if the
-/// last cycle scheduled another cycle for `now` or earlier, if a job runs past its walltime, or if
-/// the order of the waiting jobs has changed.
+/// is due if the cache contains no result: no cycle has run, the last cycle started, resumed or
+/// preempted jobs, or its result was discarded. A cycle is also due if the state or the policy has
+/// changed, if the last cycle scheduled another cycle for `now` or earlier, if a job runs past its
+/// walltime, or if the order of the waiting jobs has changed.
 pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, cache: &CycleCache) -> bool {
     !cache.still_holds(state, policy, now) || !state.is_in_order(policy, now)
 }

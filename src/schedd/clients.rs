@@ -29,8 +29,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 const MAX_CONNECTIONS: usize = 2000;
 /// Maximum number of connections of a user who is not privileged.
 const MAX_CONNECTIONS_PER_USER: usize = 200;
-/// Connections with an incomplete message or an unread reply are closed this long after the last
-/// complete message.
+/// Connections with an incomplete message are closed this long after the last complete message. The
+/// same holds for connections with an unread reply, unless the client waits for another reply.
 const MESSAGE_TIMEOUT: Span = Span::seconds(30);
 /// Other connections are closed this long after the last complete message, unless the client waits
 /// for a reply.

@@ -95,8 +95,8 @@ impl Schedd {
         }
     }
 
-    /// Waits until a descriptor can be read (or written, if output waits for it), or a timer
-    /// expires. Does not wait if complete requests of clients are pending.
+    /// Waits until a descriptor can be read, until a descriptor with waiting output can be written,
+    /// or until a timer expires. Does not wait if complete requests of clients are pending.
     fn wait_for_events(&self) -> Vec<Watched> {
         let mut watched = vec![
             Watched::Listener,

@@ -58,7 +58,7 @@ impl Schedd {
     }
 
     /// Checks a request and queues it for hooks. A refused request is answered at once. A
-    /// repetition of a granted request continues without hooks.
+    /// submission that repeats a granted one continues without hooks.
     pub(super) fn ask_hooks(
         &mut self,
         hook_event: HookEvent,

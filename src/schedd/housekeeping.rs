@@ -67,8 +67,8 @@ impl Schedd {
         self.stopping |= self.is_idle() && self.has_no_new_connection();
     }
 
-    /// Removes a batch of the data of jobs no longer in the history, and of old accounting records,
-    /// unless the disk is full.
+    /// Removes data of jobs that are no longer in the history (one batch), and old accounting
+    /// records. Does nothing while the disk is full.
     fn clear_remains(&mut self) {
         if !self.reserve.is_complete() {
             return;

@@ -41,8 +41,8 @@ impl Input {
 }
 
 /// Keeps an input until the disk can be written. Of each task of an attempt, only the last status
-/// is kept. Reports that nodes repeat, such as usage, are dropped. Therefore the inbox does not
-/// grow while the disk is full.
+/// is kept. Reports that nodes repeat, such as usage, are dropped. Therefore the inbox grows little
+/// while the disk is full.
 pub fn keep_for_retry(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
         Input::Report(

@@ -164,7 +164,8 @@ fn announce(home: &Home) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Reports that the command cannot be started. Returns the exit status of a shell in this case.
+/// Reports that the command cannot be started. Returns the exit status that a shell has in this
+/// case.
 fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     eprintln!("schedd: {}: {error}", program.display());
     if error.kind() == ErrorKind::NotFound {

@@ -53,8 +53,8 @@ struct NodedAddress {
 impl NodedAddress {
     /// The addresses in a configuration: each socket that a `[[node]]` names, and the socket of
     /// this host's noded, unless a `[[node]]` with this host's name has another socket. In a
-    /// personal installation, schedd may start this host's noded, unless the file has `[[node]]`
-    /// sections and each of them has a socket.
+    /// personal installation, schedd may start this host's noded, unless `lanai.toml` has
+    /// `[[node]]` sections and each of them has a socket.
     fn all(setup: &Setup, home: &Home) -> Vec<NodedAddress> {
         let mut addresses: Vec<NodedAddress> = Vec::new();
         let nodes = &setup.config.nodes;
@@ -180,7 +180,7 @@ impl Nodes {
         events
     }
 
-    /// Tries to connect to the nodeds for which an attempt is due.
+    /// Tries to connect to the disconnected nodeds that have waited for their delay.
     pub fn dial(&mut self) {
         let now = clock::monotonic();
         for target in self
@@ -208,7 +208,8 @@ impl Nodes {
             .unwrap_or(PING_INTERVAL)
     }
 
-    /// The descriptors to poll for reading, each with whether to poll it for writing, too.
+    /// The number of each connected noded, and the descriptor to poll for reading. The flag is true
+    /// if the descriptor is polled for writing, too.
     pub fn watched(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>, bool)> {
         self.targets.iter().filter_map(|(&index, target)| {
             target
@@ -340,8 +341,8 @@ impl Nodes {
         self.targets.get(&index).is_some_and(Target::is_admitted)
     }
 
-    /// The nodes of a noded; empty while it is not connected. Reports of the noded on other nodes
-    /// are ignored.
+    /// The nodes of a noded; empty while it is not connected. If the noded reports other nodes,
+    /// these are ignored.
     pub fn presents(&self, index: usize) -> &[String] {
         self.targets
             .get(&index)
@@ -437,8 +438,8 @@ impl Target {
         }
     }
 
-    /// Sets a changed address with the same socket. Drops the connection if other node names are
-    /// allowed now.
+    /// Replaces the address by one that has the same socket. Drops the connection if other node
+    /// names are allowed now.
     fn change_address(&mut self, address: NodedAddress) -> Option<NodedEvent> {
         let before = std::mem::replace(&mut self.address, address);
         let is_other =

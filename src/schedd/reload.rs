@@ -1,5 +1,5 @@
-//! Configuration changes at run time: reloads of `lanai.toml`, and the update of schedd's parts
-//! after the commit of a change by a reload or by `qmgr`.
+//! Configuration changes at run time. Reloads `lanai.toml`. After a reload or `qmgr` has changed
+//! the configuration, updates the parts of schedd.
 
 use crate::config::settings::{KeySetting, effective};
 use crate::model::time::Span;
@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Schedd {
-    /// Reloads `lanai.toml`. The file is refused as a whole if it is invalid, or if it removes
-    /// a resource that is requested, or changes its type.
+    /// Reloads `lanai.toml`. The file is refused as a whole if it is invalid, or if it removes a
+    /// requested resource or changes the type of one.
     pub(super) fn reload(&mut self) {
         let setup = &self.server.setup;
         let mut next = match configuration::read(&self.home) {

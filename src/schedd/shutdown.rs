@@ -30,8 +30,8 @@ impl Schedd {
         self.stopping = true;
     }
 
-    /// Whether schedd refuses a request because of an earlier `qterm`: the request submits or
-    /// starts jobs, or makes a reservation.
+    /// Whether schedd refuses a request because of an earlier `qterm`. After `qterm`, requests that
+    /// submit or start jobs, or make a reservation, are refused.
     pub(super) fn is_too_late_for(&self, request: &ClientRequest) -> bool {
         let begins = matches!(
             request,

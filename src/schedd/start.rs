@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Maximum time for a schedd that holds the spool to respond or to exit.
+/// How long to wait until the schedd that has locked the spool responds or exits.
 const TAKEOVER_TIMEOUT: Span = Span::seconds(30);
 
 /// Schedule jobs: decide when and where each job runs.

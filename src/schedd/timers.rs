@@ -37,11 +37,11 @@ pub struct Timers {
 
 /// Interval of housekeeping.
 pub const HOUSEKEEPING: Span = Span::seconds(1);
-/// Delay before schedd stores an important change: a changed code of a waiting reason, a new or
-/// slipped planned start, or one that returns after a lapse.
+/// Delay before schedd stores an important change: a changed code of a reason, a new or slipped
+/// planned start, or one that returns after a lapse.
 pub const SOON: Span = Span(100);
-/// Delay before schedd stores a minor change: changed numbers in a waiting reason, changed fair
-/// shares, or a planned start that lapses or changes without a slip.
+/// Delay before schedd stores a minor change: changed numbers in a reason, changed fair shares, or
+/// a planned start that lapses or changes without a slip.
 pub const FIGURES: Span = Span::seconds(2);
 /// Maximum interval at which old history is removed.
 pub const PURGE: Span = Span::seconds(3600);

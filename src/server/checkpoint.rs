@@ -54,9 +54,9 @@ pub fn checkpoint_held_job(server: &mut ServerState, id: JobId, by: &str) {
     }
 }
 
-/// Handles a failed checkpoint. If the checkpoint was for a preemption, the preemptor (if any)
-/// still waits, and a later action is possible, preempts the job by that action. Otherwise the job
-/// continues.
+/// Handles a failed checkpoint. If the checkpoint was for a preemption, the next possible
+/// preemption action follows, unless the preemptor no longer waits. Without a further action the
+/// job continues.
 pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) {
     let Some(job) = server
         .job(id)

@@ -11,8 +11,8 @@ use crate::model::job::value_syntax;
 use crate::server::setup::Setup;
 use std::fmt::Write;
 
-/// Maximum length of the text of a mail, in bytes. The text is cut after a quarter of this number
-/// of characters, because a character has up to 4 bytes.
+/// Maximum length of the text of a mail, in bytes. The text is cut after `MAX_LENGTH / 4`
+/// characters, because a character has up to 4 bytes.
 const MAX_LENGTH: usize = 16 << 10;
 /// Maximum number of index ranges in one line of a mail.
 const MAX_RANGES: usize = 50;
@@ -189,7 +189,7 @@ fn body(setup: &Setup, job: &Job, what: &str) -> String {
     }
 }
 
-/// Writes one line per exit status, with the indices of an array's subjobs that ended with it.
+/// Writes one line per exit status, with the indices of the subjobs that ended with this status.
 fn write_subjobs(text: &mut String, elements: &Elements, indices: Indices) {
     for (status, set) in elements.ended() {
         let runs = set

@@ -128,9 +128,8 @@ pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool
     own.is_none_or(|own| own == directory)
 }
 
-/// Records why a noded was refused. Orders this noded to end each script or task with an attempt
-/// that is not open or is recorded in another state directory, because the job may run on another
-/// node by now.
+/// Records why a noded was refused. Orders this noded to end a script or task if its attempt is not
+/// open, or if another state directory records it, because the job may run on another node by now.
 pub fn refuse(
     server: &mut ServerState,
     inventory: &Inventory,

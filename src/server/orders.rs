@@ -69,7 +69,7 @@ pub fn order(
     Ok(Some((node.to_string(), order)))
 }
 
-/// The time that a job has to end, and the signal that it gets first; None for the signal that
+/// How long a job may take to end, and the signal that it gets first; None for the signal that
 /// noded sends by default. The signal lets a preempted job save its state (Y17).
 pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     // A finished job with an open attempt was deleted by force, so noded kills its processes at

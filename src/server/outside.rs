@@ -16,7 +16,7 @@ pub trait JobHistory {
     fn job(&self, id: JobId) -> Result<Option<Job>, Refusal>;
     /// The job that a user submitted with this token, which identifies a repeated submission.
     fn submitted(&self, uid: u32, token: [u8; 16]) -> Result<Option<JobId>, Refusal>;
-    /// The last submitted job with this label, other than `except`.
+    /// The last submitted job with this label. The job `except` does not count.
     fn labelled(&self, mark: &Mark, except: Option<JobId>) -> Result<Option<JobId>, Refusal>;
     /// A stored job script.
     fn script(&self, digest: Digest) -> Result<Option<Vec<u8>>, Refusal>;

@@ -34,9 +34,9 @@ pub struct ReportingNoded<'a> {
 }
 
 impl ReportingNoded<'_> {
-    /// Whether the noded may report on a script or task. True if it runs on the noded's nodes and
-    /// is recorded in the noded's state directory. Also true if no such script or task is known to
-    /// run, because the noded is then ordered to end it.
+    /// Whether the noded may report on a script or task. True if the script or task runs on the
+    /// noded's nodes and is recorded in the noded's state directory. Also true if no such script or
+    /// task is known to run, because the noded is then ordered to end it.
     fn may_report_on(&self, server: &ServerState, name: TaskName) -> bool {
         let is_here = self.runs(server, name).is_none_or(|is_own| is_own);
         is_here && node_reports::belongs_to(server, name, self.directory)
@@ -179,8 +179,8 @@ impl Effects {
         }
     }
 
-    /// Answers the request of a process for tasks; None if the noded's connection was lost. The
-    /// process repeats the request on the next connection.
+    /// Answers a process that requests tasks; None if the noded's connection was lost. The process
+    /// repeats the request on the next connection.
     fn grant_tasks(
         &mut self,
         server: &mut ServerState,
@@ -216,8 +216,8 @@ fn script(job: JobId, attempt: Attempt) -> TaskName {
     }
 }
 
-/// Sets these nodes offline if an attempt on them has ended and reports a failure of a hook that
-/// makes the nodes unfit for jobs.
+/// Sets these nodes offline if an ended attempt reports that they are unfit for jobs, because a
+/// hook has failed.
 fn set_unfit_offline(server: &mut ServerState, nodes: &[String], status: &AttemptStatus) {
     if let AttemptStatus::Ended(outcome) = status
         && let Some(why) = &outcome.unfit

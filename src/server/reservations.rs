@@ -546,9 +546,9 @@ const DEGRADED_AFTER: Span = Span::seconds(60);
 /// Interval at which replacements for lost nodes of reservations are searched for.
 const SEARCH_INTERVAL: Span = Span::seconds(60);
 
-/// Records the lost nodes of a reservation, which is degraded while it has any. If the reservation
-/// has not begun, replaces its nodes instead, if possible. While the set of lost nodes is
-/// unchanged, searches for replacements only if `may_search`.
+/// Records the lost nodes of a reservation. With lost nodes, the reservation is degraded. If the
+/// reservation has not begun, replaces its nodes instead, if possible. While the set of lost nodes
+/// is unchanged, searches for replacements only if `may_search`.
 fn notice_lost_nodes(server: &mut ServerState, id: &str, may_search: bool) {
     let Some(reservation) = server.reservation(id).cloned() else {
         return;

@@ -93,7 +93,7 @@ impl SchedulerView {
     /// For each waiting job, the limit by which this plan blocks the job. Only limits within the
     /// owner's control count, such as a limit on the job's array, owner, group or project; None if
     /// no such limit blocks the job. Jobs for which this limit cannot have changed since the
-    /// previous plan are omitted. Not recorded, because plans do not depend on these limits.
+    /// previous plan are omitted. The result is not recorded, because no plan depends on it.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         self.state.judge_limits(plan)
     }

@@ -141,7 +141,7 @@ struct Transaction {
     tokens: BTreeMap<(u32, [u8; 16]), JobId>,
     /// Jobs removed from the history.
     forgotten: BTreeSet<JobId>,
-    /// If set, the commit removes jobs that ended before this time from the history.
+    /// If set, the commit removes from the history the jobs that ended before this time.
     purge: Option<Time>,
     mails: Vec<Letter>,
     notices: Vec<Notice>,
@@ -549,7 +549,7 @@ impl ServerState {
         }
     }
 
-    /// Removes jobs that ended before this time from the history, except jobs that the current
+    /// Removes from the history the jobs that ended before this time, except jobs that the current
     /// transaction restores.
     pub fn purge(&mut self, before: Time) {
         self.transaction.purge = Some(before);

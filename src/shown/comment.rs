@@ -108,7 +108,7 @@ pub fn dependency(record: &JobRecord, server: &str) -> String {
         ),
         _ => format!(
             "Job held by dependency: on:{0}, until {0} more jobs name this job in a \
-             before dependency",
+             dependency of type before",
             bars.on
         ),
     }
@@ -132,7 +132,7 @@ fn dependency_text(link: &DependencyView) -> &'static str {
     }
 }
 
-/// The comment of a suspended job that waits for resources to resume. Empty for other suspended
+/// The comment of a suspended job that waits until resources are free. Empty for other suspended
 /// jobs: PBS displays no comment for a job that a user has suspended.
 fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> String {
     let Some(suspension) = run.and_then(|run| run.suspension.as_ref()) else {
@@ -268,7 +268,8 @@ mod tests {
         record.job.life.bars.on = 2;
         assert_eq!(
             shown(&record),
-            "Job held by dependency: on:2, until 2 more jobs name this job in a before dependency"
+            "Job held by dependency: on:2, until 2 more jobs name this job in a \
+             dependency of type before"
         );
         let edge = Edge {
             kind: DependencyKind::from_name("afterok").unwrap(),

@@ -6,8 +6,8 @@ use crate::model::resource::{ResourceValue, Resources, Size};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// `exec_host`: `node1/0*4+node2/0`. A chunk is displayed as its host, a slot number, and its
-/// processors (`*4`) unless it has exactly one.
+/// `exec_host`: `node1/0*4+node2/0`. A chunk is displayed as its host, its number on this host
+/// (from 0), and its number of processors (`*4`) unless this is 1.
 pub fn exec_host(shares: &[NodeShare]) -> String {
     slots(
         shares

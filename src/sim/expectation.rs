@@ -79,8 +79,8 @@ pub enum Assertion {
     Order(Vec<JobId>),
     /// Of the cluster: the times of all scheduling cycles, each time once.
     Cycles(Vec<Span>),
-    /// Of the cluster: the triggers of the cycles at a time, each once, in order; empty if no cycle
-    /// runs.
+    /// Of the cluster: the triggers of all cycles that run at this time. Each trigger is listed
+    /// once, in order. Empty if no cycle runs.
     Triggers(Vec<String>),
     /// Of the cluster: the running and suspended jobs.
     Running(Vec<JobId>),

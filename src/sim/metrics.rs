@@ -7,7 +7,7 @@ use super::replay::{Outcome, Via};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The divisor, in seconds, in the bounded slowdowns of jobs with a shorter run time.
+/// The least divisor in bounded slowdowns, in seconds.
 const SHORTEST_RUN: i64 = 10;
 
 /// The metrics of a schedule. Times are in seconds.

@@ -38,7 +38,7 @@ pub enum RecordingError {
     /// A line that is not part of a recording.
     #[error(
         "line {line}: the line is not part of a recording ({why}): to record cycles, set the key \
-         record in [cycle]"
+         `record` in [cycle]"
     )]
     Malformed {
         /// The line number.

@@ -64,7 +64,7 @@ pub enum ReplayError {
     Waiting {
         /// The number of waiting jobs.
         waiting: usize,
-        /// The job number in the trace of the first of these jobs.
+        /// The first of these jobs, by its job number in the trace.
         id: i64,
         /// The reason why this job waits.
         reason: String,

@@ -280,8 +280,8 @@ fn invalid_or_unsatisfiable_dependencies_are_refused_at_submission() {
     for (depend, why) in [
         (
             format!("before:{held}"),
-            "accepts no further before dependencies: submit that job with -W depend=on:COUNT to \
-             allow COUNT of them\n",
+            "accepts no further dependencies of type before: submit that job with \
+             -W depend=on:COUNT to allow COUNT of them\n",
         ),
         (format!("beforeok:{succeeded}"), "has finished\n"),
     ] {
@@ -317,7 +317,7 @@ fn on_counts_down_with_each_job_that_names_the_waiting_job() {
         &sandbox,
         &format!("before:{waiting},beforeok:{waiting},beforeany:{waiting}"),
         206,
-        "accepts no further before dependencies",
+        "accepts no further dependencies of type before",
     );
     let first = quick(
         &sandbox,

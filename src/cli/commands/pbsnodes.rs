@@ -42,7 +42,7 @@ pub struct PbsnodesArgs {
     /// Show each node of a host that has several nodes
     #[arg(short = 'v')]
     vnodes: bool,
-    /// Show these hosts with all their nodes
+    /// Show each HOST with all its nodes
     #[arg(short = 'H')]
     hosts: bool,
     /// List nodes that are offline or down, with their comments

@@ -24,7 +24,7 @@ pub static CYCLE: Table<Config> = Table::new(
         })
         .pbs(&["scheduler_iteration"])
         .unset("600")
-        .text("The longest time between two scheduling cycles without events, at least a second."),
+        .text("Without events, the longest time between two scheduling cycles, at least a second."),
         &key("default_walltime", A_SECOND_OR_MORE, |c| {
             &mut c.policy.default_walltime
         })

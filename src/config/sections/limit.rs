@@ -127,8 +127,8 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             |l, overrides| l.overrides = overrides,
         )
         .text(
-            "Whether, for jobs of this QoS, the limit replaces the limits that omit qos and have \
-             the same quantity and stage (running, idle, queued or waiting).",
+            "Whether jobs of this QoS are subject to this limit instead of limits without the key \
+             qos on the same quantity and stage (running, idle, queued or waiting).",
         )
         .default("false")
         .example("true"),

@@ -71,13 +71,13 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("mode", OneOf(PreemptMode::ALL), |c| {
             &mut c.policy.preemption.mode
         })
-        .text("The time at which a job that the trigger \"qube\" preempts gives up its resources."),
+        .text("When a job preempted by the trigger \"qube\" is ended."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.policy.preemption.no_agenda
         })
         .text(
-            "With mode \"passive\" or \"mixed\", the time at which a preempted job that is no \
-             subjob gives up its resources: \"now\", or at its end (\"wait\").",
+            "The effect of the modes \"passive\" and \"mixed\" on a job that is no subjob: \"now\" \
+             (it is ended at once) or \"wait\" (it runs to its end).",
         ),
         &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])

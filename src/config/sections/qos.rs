@@ -89,7 +89,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed_owners(q)?.accounts),
             |q, accounts| change_grant(q, |named| named.accounts = accounts),
         )
-        .text("The accounts (-A) of jobs that may request the QoS; \"*\" for all.")
+        .text("The accounts (-A) under which jobs may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"paying\"]"),
         &names_key(
@@ -97,7 +97,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed_owners(q)?.queues),
             |q, queues| change_grant(q, |named| named.queues = queues),
         )
-        .text("The queues of jobs that may request the QoS; \"*\" for all.")
+        .text("The queues in which jobs may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"night\"]"),
         &key("exempt", BOOLEAN, |q| &mut q.exempt).text(

@@ -25,7 +25,7 @@ pub struct QueueConfig {
 }
 
 const NAME: Scalar<String> = scalar(
-    "a queue name: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
+    "a queue name: at most 15 letters, digits, `-`, `_` and `.`, with a letter or digit first",
     |name| Queue::is_name(name),
 );
 const PRIORITY: WholeNumber<i32> = whole("a whole number from -1024 to 1023", |number| {

@@ -168,13 +168,16 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
         &key("time_limit_for", Optional(OneOf(TIME_LIMIT_FOR)), |r| {
             &mut r.binds_all
         })
-        .text("The jobs that time_limit applies to: \"others\" (without access) or \"all\".")
+        .text(
+            "The jobs that time_limit applies to: \"others\" (without access) or \"all\" (with \
+             access).",
+        )
         .default("\"others\"")
         .example("\"others\""),
         &key("flags", NAMES, |r| &mut r.flags)
             .text(
                 "The flags: \"byname\" (a job must request the reservation to use it), \
-                 \"ownerpreempt\" (jobs with access may preempt other jobs in the reservation).",
+                 \"ownerpreempt\" (accepted without effect).",
             )
             .default("none")
             .example("[\"byname\"]"),

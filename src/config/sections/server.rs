@@ -24,7 +24,7 @@ const USER_PATTERNS: List<Scalar<UserPattern>> = list(
     "a list of \"user\", \"user@host\" or \"*\"",
 );
 const QUEUE_NAME: Scalar<String> = scalar(
-    "a queue name: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
+    "a queue name: at most 15 letters, digits, `-`, `_` and `.`, with a letter or digit first",
     |name| Queue::is_name(name),
 );
 const SCRIPT_SIZE: Scalar<Size> = scalar("a size of at most 16mb, such as \"1mb\"", |size| {
@@ -80,12 +80,15 @@ pub static SERVER: Table<Config> = Table::new(
         &key("operators", USER_PATTERNS, |c| &mut c.server.operators)
             .pbs(&["operators"])
             .text("The users who may act on the jobs of others: \"user\", \"user@host\" or \"*\".")
-            .default("only root")
+            .default("only root and schedd's user")
             .example("[\"ann\", \"bob@head\"]"),
         &key("managers", USER_PATTERNS, |c| &mut c.server.managers)
             .pbs(&["managers"])
-            .text("The users with all rights: \"user\", \"user@host\" or \"*\".")
-            .default("only root")
+            .text(
+                "The operators who may also change settings with qmgr: \"user\", \"user@host\" or \
+                 \"*\".",
+            )
+            .default("only root and schedd's user")
             .example("[\"ann@head\"]"),
         &key("history", time("a time, such as \"90d\""), |c| {
             &mut c.server.history

@@ -46,7 +46,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("aggressive_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.aggressive_threshold
         })
-        .text("The part of its fair share up to which an operation is never preempted."),
+        .text("The part of its fair share that an operation never loses to starving operations."),
         &key("preemption_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.preemption_threshold
         })
@@ -125,8 +125,8 @@ fn first_set_key<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
     found.unwrap_or(keys[0])
 }
 
-/// Checks the pair of thresholds and the pair of timeouts of each account that sets at least one
-/// value of the pair. The account can inherit the other value.
+/// Checks the two thresholds of each account that sets at least one of them, and likewise the two
+/// timeouts. The account can inherit the other value.
 pub fn check_accounts(
     root: &Section,
     rule: &Starvation,

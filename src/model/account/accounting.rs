@@ -161,8 +161,8 @@ pub enum GroupKey {
     /// Quality of service.
     Qos,
     /// Quarter of an hour in which the attempt ended, as the Unix time of its first second. Days
-    /// and months begin with a quarter in every time zone; clients add up the quarters of their
-    /// time zone.
+    /// and months begin with a quarter in every time zone; clients add up the quarters of each
+    /// day or month in their time zone.
     Quarter,
 }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolTerms {
-    /// Strong guarantee: amounts assigned to the pool before all other resources are divided by
-    /// weight (Y26). Resources that are not listed have no guarantee.
+    /// Strong guarantee: the pool gets these amounts first; the remaining resources are then
+    /// divided by weight (Y26). Resources that are not listed have no guarantee.
     pub guarantee: ResourceList,
     /// Upper bound of the fair share as a fraction of the cluster, above 0 and at most 1 (Y26);
     /// None for no bound.
@@ -19,11 +19,10 @@ pub struct PoolTerms {
     pub mode: PoolMode,
     /// Sort keys of the operations in [`PoolMode::Fifo`].
     pub fifo_sort: Vec<FifoKey>,
-    /// Starvation settings for the pool, and for all pools below that do not set them (Y29).
+    /// Starvation settings. A pool inherits each unset value from the pool above it (Y29).
     pub starvation: Overrides,
     /// An operation that uses less than these amounts of all listed resources is not preempted
-    /// (Y16). Also applies to the pools below that have an empty list. If the list is empty, the
-    /// list of the nearest pool above applies.
+    /// (Y16). If the list is empty, the list of the nearest pool above with a list applies.
     pub non_preemptible_threshold: ResourceList,
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct Starvation {
     /// Settings for pools that neither set nor inherit a value.
     pub patience: StarvationConditions,
-    /// Fraction of the fair share up to which allocations are never preempted.
+    /// Fraction of the fair share up to which no allocation is preempted for starving operations.
     pub aggressive_threshold: f64,
     /// Fraction of the fair share beyond which allocations may be preempted for all starving
     /// operations. Allocations between `aggressive_threshold` and this fraction may be preempted
@@ -159,7 +159,7 @@ impl Default for StarvationConditions {
 /// Thresholds that divide an operation's allocations, as fractions of its fair share (Y5).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PreemptionThresholds {
-    /// Allocations up to this fraction are not preemptible.
+    /// Allocations up to this fraction are not preemptible for starving operations.
     pub aggressive: f64,
     /// Allocations beyond this fraction are preemptible for all starving operations; at least
     /// `aggressive`.

@@ -8,9 +8,9 @@ use crate::model::refusal::Refusal;
 use crate::model::request::placement_policy::NodeAccess;
 
 impl QueueAdmission<'_> {
-    /// Assigns the default quality to a job that requests none. The flags DEDICATED and USERESERVED
-    /// of the job's quality set the node access and the reservation of a job that requests none
-    /// itself.
+    /// Assigns the default quality to a job that requests none. If the job requests no node access,
+    /// the flag DEDICATED of its quality sets it. If the job requests no reservation, the flag
+    /// USERESERVED sets it.
     pub(super) fn assign_quality(&self, spec: &mut Spec) {
         if spec.qos.is_none() {
             let asker = QosRequester {

@@ -133,8 +133,8 @@ impl DialectReader {
         Some(())
     }
 
-    /// Sets the walltime to `h_rt`, else to `s_rt` plus [`GRACE`]. If `s_rt` is below the walltime,
-    /// and the job requests no warning signal itself, requests a warning signal at `s_rt`.
+    /// Sets the walltime to `h_rt`, else to `s_rt` plus [`GRACE`]. Also sets a warning signal at
+    /// `s_rt`, if `s_rt` is below the walltime and the job itself requests no warning signal.
     fn set_walltime(&mut self) {
         let after_soft = self.soft.map(|soft| soft.saturating_add(GRACE));
         let Some(walltime) = self.hard.or(after_soft) else {

@@ -180,7 +180,7 @@ impl Binary {
         }
     }
 
-    /// Returns the loosest precedence with which the left and the right operand need no
+    /// For the left and for the right operand, returns the loosest precedence that needs no
     /// parentheses.
     pub fn operands(self) -> (Binding, Binding) {
         match self.level() {

@@ -88,8 +88,8 @@ impl NameScope for BTreeMap<String, ExpressionValue<'_>> {
     }
 }
 
-/// Formats a number in full, or with an exponent if its absolute value is at least 1e16, or below
-/// 1e-6 but not 0.
+/// Formats a number. Only numbers with an absolute value of at least 1e16, and numbers other than 0
+/// with an absolute value below 1e-6, get an exponent.
 pub(super) fn show_number(number: f64, f: &mut fmt::Formatter) -> fmt::Result {
     let everyday = number == 0.0 || (1e-6..1e16).contains(&number.abs());
     if everyday {

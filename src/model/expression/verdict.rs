@@ -31,7 +31,7 @@ impl RequirementVerdict {
     }
 }
 
-/// Result of the part of a requirement that is not true.
+/// Result of the part that makes a requirement unmet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnmetKind {
     /// The part is false.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of runs (of consecutive indices) in a list of several ranges. It is limited,
-/// because each run needs memory.
+/// Maximum number of runs (of consecutive indices) in a list of several ranges. Each run needs
+/// memory.
 const MOST_RUNS: u32 = 100_000;
 
 /// List of index ranges. The range of an array with such a list is [`IndexList::enclosing`], from

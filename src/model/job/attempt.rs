@@ -120,8 +120,8 @@ pub const FORCED: i32 = 265;
 /// `Exit_status` of a job that exceeded its walltime.
 pub const OVER_WALLTIME: i32 = -29;
 
-/// `Exit_status` of a job that is not rerunnable, if the job was lost (for example with its node)
-/// or if the cancellation of its start ended its script.
+/// `Exit_status` of a job that was lost, for example with its node, and is not rerunnable. Such a
+/// job also has this status if the cancellation of its start ended its script.
 pub const LOST: i32 = -4;
 
 /// Outcome of an attempt, as reported by its shepherd: the process on the node that starts and
@@ -137,7 +137,7 @@ pub struct AttemptOutcome {
     /// Messages for the owner, for example about files that could not be delivered or copied.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Failure of a hook that sets the nodes of the host offline; None without such a failure.
+    /// Failure of a hook, if this failure sets the nodes of the host offline.
     #[serde(default)]
     pub unfit: Option<String>,
     /// The script ended within its limits, before the shepherd received an order to end the script.

@@ -271,8 +271,8 @@ pub enum Event {
     Resumed {
         /// Number of the attempt.
         attempt: Attempt,
-        /// Resources of the job from now on. Compared with the earlier resources, only the host's
-        /// numbers of the processors and GPUs can differ.
+        /// Resources of the job from now on. Only the choice of processors and GPUs on the
+        /// hosts can differ from the earlier resources.
         shares: Vec<NodeShare>,
     },
     /// A signal was sent to the job.

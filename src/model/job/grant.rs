@@ -17,10 +17,10 @@ pub struct HostGrant {
     /// Memory in kilobytes; None if the job requests no memory.
     #[serde(default)]
     pub mem_kb: Option<u64>,
-    /// The host's numbers of the processors to which the job is bound; empty without binding.
+    /// Processors to which the job is bound, by their numbers on the host; empty without binding.
     #[serde(default)]
     pub cpus: Vec<u16>,
-    /// The host's numbers of the GPUs.
+    /// GPUs, by their numbers on the host.
     #[serde(default)]
     pub gpus: Vec<u16>,
 }

@@ -223,8 +223,8 @@ pub fn sandbox(text: &str) -> bool {
     ["PRIVATE", "HOME", "O_WORKDIR"].contains(&text)
 }
 
-/// Accepts the absolute path of a program, of at most 4096 bytes without control characters, or an
-/// empty text.
+/// Accepts an empty text, or the absolute path of a program: at most 4096 bytes, without control
+/// characters.
 pub fn program(text: &str) -> bool {
     text.is_empty()
         || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))

@@ -71,8 +71,8 @@ pub struct LimitExcess {
     /// Number of further jobs that count toward the limit.
     pub more: u64,
     /// Time at which the usage has decreased enough for the job, even if no job ends (M21). None if
-    /// the usage does not decrease with time or has no bound (a job without a known end), or if the
-    /// job alone exceeds the limit.
+    /// there is no such time: the usage does not decrease with time, it has no bound because a job
+    /// has no known end, or the job alone exceeds the limit.
     pub until: Option<Time>,
 }
 

@@ -46,7 +46,7 @@ named! {
     ComponentKind {
         /// Priorities of user, group, account, quality and queue (M14).
         Credential = "credential",
-        /// Distances of the usage of the owner and of the account from their targets (M12).
+        /// Usage of the owner and of the account, each as the distance from its target (M12).
         FairShare = "fair_share",
         /// Requested resources (M15).
         Resource = "resource",

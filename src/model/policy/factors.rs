@@ -55,8 +55,8 @@ const fn row(
 
 /// All factors, in the order of display.
 ///
-/// With the weights of `hybrid`, only wait_time, fair_share and slowdown distinguish jobs of the
-/// same queue, quality of service and user factor. Quality `expedite` instead of `normal`, or a
+/// With the weights of `hybrid`, only `wait_time`, `fair_share` and `slowdown` distinguish jobs of
+/// the same queue, quality of service and user factor. Quality `expedite` instead of `normal`, or a
 /// queue factor of 1 instead of 0, raises the priority by 10000, as much as the highest slowdown.
 pub const FACTORS: &[FactorRow] = &[
     row(
@@ -69,7 +69,7 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::FairShare,
         "fair_share",
         [10000.0, 2000.0],
-        "The fair-share factor of the job's owner, see [fairshare].",
+        "The fair-share factor of the job, see [fairshare].",
     ),
     row(
         Factor::Qos,

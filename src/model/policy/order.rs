@@ -50,7 +50,8 @@ named! {
 pub struct Tiers {
     /// Order of queues.
     pub turns: TurnPolicy,
-    /// Waiting time after which a job precedes all others (I21); None to disable this rule.
+    /// Eligible time beyond which a job precedes all jobs that have not exceeded it (I21); None to
+    /// disable this rule.
     pub max_starve: Option<Span>,
 }
 

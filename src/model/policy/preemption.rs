@@ -21,7 +21,7 @@ named! {
 }
 
 named! {
-    /// Time at which a job preempted by cluster and priority releases its resources (Q13).
+    /// Time at which a job releases its resources after preemption by the trigger `qube` (Q13).
     PreemptMode {
         /// A subjob: at its end. [`NoAgenda`] defines the time for other jobs.
         Passive = "passive",
@@ -36,8 +36,8 @@ named! {
 }
 
 named! {
-    /// Time at which a job that is no subjob releases its resources if the trigger `qube` preempts
-    /// it in mode `passive` or `mixed` (Q13).
+    /// Time at which jobs other than subjobs release their resources after preemption by the
+    /// trigger `qube` in mode `passive` or `mixed` (Q13).
     NoAgenda {
         /// Immediately.
         Now = "now",
@@ -88,10 +88,10 @@ pub struct PreemptionPolicy {
     /// True if running jobs are also preempted when a node has fewer resources than its jobs use,
     /// or when a limit is lowered below the usage.
     pub repair: bool,
-    /// Time at which a job preempted by the trigger `qube` releases its resources.
+    /// Time at which a job releases its resources after preemption by the trigger `qube`.
     pub mode: PreemptMode,
-    /// Time at which a job that is no subjob releases its resources if the trigger `qube` preempts
-    /// it in mode `passive` or `mixed`.
+    /// Time at which jobs other than subjobs release their resources after preemption by the
+    /// trigger `qube` in mode `passive` or `mixed`.
     pub no_agenda: NoAgenda,
     /// Order of preemption candidates.
     pub victims: Victims,
@@ -104,7 +104,7 @@ pub struct PreemptionPolicy {
     /// Time between SIGTERM and SIGKILL for a preempted job; None if it is the same as for jobs
     /// that end for other reasons.
     pub grace: Option<Span>,
-    /// Time that a preempted job has to end after the interrupt signal that it requested (Y17).
+    /// Time within which a preempted job must end after its `interrupt` signal (Y17).
     pub interruption: Span,
     /// Time after the start of a job during which the job is not preempted.
     pub exempt: Span,
@@ -221,9 +221,9 @@ fn codes(actions: &[PreemptAction]) -> String {
 /// percentages from 100 to 0, in falling order, between the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "letters of {}, such as \"SCR\", or with pairs of a percentage and letters, such as \
-     \"SCR 80 SC 50 S\": the letters apply once at most this percentage of the requested walltime \
-     is left; the percentages must be in falling order",
+    "letters of {}, such as \"SCR\"; pairs of a percentage and letters may follow, such as \
+     \"SCR 80 SC 50 S\": the letters of a pair apply once at most its percentage of the requested \
+     walltime is left; the percentages must be in falling order",
     PreemptAction::order_characters()
 )]
 pub struct NoActions;

@@ -126,7 +126,7 @@ impl Preset {
         precedence
     }
 
-    /// Returns the maximum time between two cycles without events.
+    /// Returns the maximum time between two cycles when no event occurs.
     pub fn poll_interval(self) -> Span {
         match self {
             Preset::It4i => Span::seconds(600),

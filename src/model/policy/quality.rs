@@ -53,7 +53,7 @@ pub enum QosGrant {
 }
 
 /// Lists of users, groups, accounts and queues. A job matches if one of the lists contains the
-/// job's user, group, account or queue, or `*`.
+/// job's user, group, account or queue. `*` stands for all names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobCriteria {

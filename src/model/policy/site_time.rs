@@ -104,8 +104,8 @@ impl Prime {
 }
 
 impl PrimeHours {
-    /// Returns whether `now` is in prime time, and the next start or end of prime time. Without
-    /// prime time in the next two weeks, the second value is two weeks after `now`.
+    /// Returns whether `now` is in prime time, and the next start or end of prime time. If the next
+    /// two weeks contain no prime time, the second value is two weeks after `now`.
     pub fn at(&self, now: NaiveDateTime) -> (bool, NaiveDateTime) {
         let yesterday = now.date() - Days::new(1);
         let dates = (0..16).filter_map(|n| yesterday.checked_add_days(Days::new(n)));

@@ -133,7 +133,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Throttle,
         "idle_limit",
-        "a limit on the waiting jobs that a cycle considers is reached",
+        "the cycle does not consider the job, because a limit on waiting jobs is reached",
     ),
     code(
         CycleStage::Throttle,
@@ -168,9 +168,14 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "restriction",
-        "the cluster restrictions of the job and the nodes do not match",
+        "the cluster restriction of the job excludes the nodes, or their restriction excludes the \
+         job",
     ),
-    code(CycleStage::Match, "hosts", "the job requests other hosts"),
+    code(
+        CycleStage::Match,
+        "hosts",
+        "the host list of the job excludes the nodes",
+    ),
     code(
         CycleStage::Match,
         "vetoed",
@@ -190,7 +195,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "node_limit",
-        "the node already runs its maximum number of jobs, in total or of the owner of the job",
+        "the node already runs as many jobs as allowed, in total or for the owner of the job",
     ),
     code(
         CycleStage::Match,

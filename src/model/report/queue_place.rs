@@ -59,10 +59,10 @@ pub enum OrderDifference {
 
 impl QueueTurn {
     /// Returns the reasons for the order of two jobs, at least one. The criteria that precede the
-    /// score come first, then different system priorities. If the system priorities are equal, the
-    /// components of the scores that differ follow, the largest difference first; a component of
-    /// only one score is omitted. If nothing else is found, the only reason is the score or, with
-    /// equal scores, the place in the queue.
+    /// score come first, then different system priorities. If the system priorities are equal,
+    /// differing components of the scores follow, the largest difference first. A component of only
+    /// one score is omitted. If nothing else is found, the only reason is the score or, with equal
+    /// scores, the place in the queue.
     pub fn differences(&self, other: &QueueTurn) -> Vec<OrderDifference> {
         let mut all = Vec::new();
         if self.is_reserved != other.is_reserved {

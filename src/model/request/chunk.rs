@@ -13,8 +13,8 @@ const MAX_CHUNKS: u64 = 1_000_000;
 /// Maximum number of parts separated by `+`.
 const MAX_PARTS: usize = 10_000;
 
-/// Parses a select. A chunk without a resource of `each` gets the value in `each`; a chunk without
-/// `ncpus` then gets one processor.
+/// Parses a select. `each` contains the default resources of a chunk. A chunk that has no `ncpus`
+/// even with these defaults gets one processor.
 pub(super) fn parse(
     text: &str,
     each: &ResourceList,
@@ -120,7 +120,8 @@ fn split(text: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(parts)
 }
 
-/// Formats chunks as a select, with quotes where necessary. The text parses to the same chunks.
+/// Formats chunks as a select, with quotes where necessary. The text parses to the same chunks,
+/// unless a value contains a quote or `+`.
 pub(super) fn spell(chunks: &[Chunk]) -> String {
     let chunks: Vec<String> = chunks.iter().map(spell_one).collect();
     chunks.join("+")

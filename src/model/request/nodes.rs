@@ -5,8 +5,8 @@ use super::find;
 use crate::model::refusal::Refusal;
 use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
 
-/// Part of `nodes` between `+` signs: a number of nodes, one host or one node with a property, and
-/// what is requested of each of these nodes.
+/// Part of `nodes` between `+` signs. It selects a number of nodes, a host, or a node with a
+/// property, and requests resources on each selected node.
 struct Item<'a> {
     count: u64,
     host: Option<&'a str>,
@@ -21,8 +21,9 @@ struct Item<'a> {
 }
 
 /// Returns the select and place equivalent to `nodes=text`. `ncpus` and `mem` in `values` are
-/// totals, which are divided among the nodes: `ncpus` must be a multiple of their number, and `mem`
-/// is rounded up to kilobytes. An item with `cpp`, or with a `ppn` other than 1, ignores `ncpus`.
+/// totals, which are divided among the nodes: `ncpus` must be a multiple of the number of nodes,
+/// and the result for `mem` is rounded up to kilobytes. An item with `cpp`, or with a `ppn` other
+/// than 1, ignores `ncpus`.
 pub(super) fn as_select(
     text: &str,
     values: &ResourceList,

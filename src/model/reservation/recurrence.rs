@@ -52,8 +52,8 @@ enum Until {
 pub enum RuleFault {
     /// The rule has an unknown part, or a part with an invalid value.
     #[error(
-        "`{0}` is not supported: use FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT, \
-         UNTIL"
+        "`{0}` is not supported: use INTERVAL, BYDAY=MO,..., COUNT, UNTIL, and FREQ=HOURLY, DAILY \
+         or WEEKLY"
     )]
     Part(String),
     /// The rule has no frequency.

@@ -283,7 +283,8 @@ fn entries(text: &str) -> Vec<String> {
 }
 
 /// Returns a changed list. If all changes have a sign, entries with `+` are added and entries with
-/// `-` are removed; otherwise `changes` replaces the list. None changes nothing.
+/// `-` are removed; otherwise `changes` replaces the list. If `changes` is None, the list stays as
+/// it was.
 fn amended(changes: Option<&str>, was: &[String]) -> Vec<String> {
     let Some(changes) = changes else {
         return was.to_vec();

@@ -25,8 +25,8 @@ pub struct Window {
     pub from: Time,
     /// Closing time; `Time::NEVER` without an end.
     pub to: Time,
-    /// Resources set aside: one share for each chunk, on one node. Jobs in the window may divide
-    /// the total of a node in any way (M38).
+    /// Resources set aside: one share for each chunk. A share is on one node. Jobs in the window
+    /// may divide the total of a node in any way (M38).
     pub shares: Vec<NodeShare>,
     /// True if the window reserves entire nodes: jobs without access get nothing on the nodes of
     /// `shares`.
@@ -35,7 +35,7 @@ pub struct Window {
     pub access: WindowAccess,
     /// True if jobs must request the window by name (M42, `BYNAME`).
     pub by_name: bool,
-    /// True if jobs with access may preempt other jobs in the window (M42, `OWNERPREEMPT`).
+    /// True if the reservation has the flag `ownerpreempt` (M42), which has no effect.
     pub owner_preempts: bool,
 }
 
@@ -65,9 +65,9 @@ pub struct WindowAccess {
 pub struct TimeLimit {
     /// Maximum overlap.
     pub most: Span,
-    /// If true, jobs to which another entry grants access have it only up to this overlap, and all
-    /// other jobs have none. If false, they have full access, and all other jobs have access up to
-    /// this overlap.
+    /// If true, the limit applies to jobs to which another entry grants access, and all other jobs
+    /// have no access. If false, jobs to which another entry grants access have full access, and
+    /// the limit applies to all other jobs.
     pub binds_all: bool,
 }
 

@@ -44,7 +44,7 @@ impl Attempts {
         }
         entry.ordered_suspended = (!is_done).then_some(stop);
         if is_done {
-            // schedd may have missed the report, and repeats the order.
+            // schedd repeats an order if it has missed the report.
             self.report(name);
         } else {
             self.pending_check = Some((Span(clock::monotonic().0 + FIRST_CHECK.0), FIRST_CHECK));

@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 
 /// Maximum number of connections in addition to schedd's connection.
 const MAX_OTHERS: usize = 16;
-/// Size of unread reports in bytes above which the connection is closed.
+/// Maximum size of unread reports in bytes. If there are more, the connection is closed.
 const MAX_BACKLOG: usize = 64 << 20;
 
 /// A connection of schedd, or a connection on which no order has arrived yet.

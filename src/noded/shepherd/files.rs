@@ -24,8 +24,8 @@ use std::path::PathBuf;
 const STAGE_IN_FAILED: i32 = -1;
 /// Maximum length of a note about files, in characters. The exit record, which stores it, is small.
 const MAX_NOTE: usize = 600;
-/// Time limit of work on a job's files that copies nothing, such as renaming output files. If a
-/// user stops the worker process, or a file system hangs, the job must still leave its node.
+/// Time limit of work that copies no files of the job, such as renaming output files. If a user
+/// stops the worker process, or a file system hangs, the job must still leave its node.
 const DELIVERY_LIMIT: Span = Span::seconds(60);
 
 impl PreparedJob<'_> {

@@ -23,7 +23,7 @@ impl JobWatch<'_> {
         self.check_suspension(cgroup);
     }
 
-    /// Resumes all processes of the job. Binds them to the processors `cpus` unless that is empty.
+    /// Resumes all processes of the job. If `cpus` is not empty, binds them to these processors.
     /// Notifies noded.
     pub(super) fn resume(&mut self, cgroup: Option<&Cgroup>, cpus: Vec<u16>) {
         if !cpus.is_empty() && cpus != self.bound_cpus {

@@ -195,7 +195,8 @@ impl<'s> BookingBudget<'s> {
         self.left[pool] = self.left[pool].saturating_add(1);
     }
 
-    /// Whether a job has a planned start of an earlier cycle that is kept.
+    /// Whether the policy keeps the planned start that an earlier cycle gave a job, or resources of
+    /// preempted jobs are held for the job.
     pub fn has_kept_booking(&self, job: JobId) -> bool {
         let is_kept = self.policy.keeps_bookings() && self.state.bookings.promise(job).is_some();
         is_kept || self.is_preemptor(job)
@@ -270,8 +271,8 @@ pub fn booking(
     }
 }
 
-/// Why a planned start became later. None for a preemptor that waits for its victims to end,
-/// because its planned start moves with the clock.
+/// Why a planned start became later. None if it became later only because its job is a preemptor
+/// and waits for victims to end: then the planned start moves with the clock.
 fn cause(
     state: &ClusterState,
     plan: &Plan,

@@ -64,8 +64,8 @@ pub struct CalendarEntry<'s> {
 enum CalendarKind<'s> {
     /// The representation is not chosen yet. Contains the jobs that this cycle has started.
     Unbuilt(BTreeMap<JobId, (JobAmounts, Time)>),
-    /// Counted amounts over time. Also contains the jobs that this cycle has started, with which
-    /// the calendar forecasts the nodes of planned starts.
+    /// Counted amounts over time. Also contains the jobs that this cycle has started. The calendar
+    /// uses them to forecast the nodes of planned starts.
     Counted(ResourceMeasure, FreeTimeline, Vec<(Time, JobAmounts)>),
     /// Planned starts that are assigned to nodes.
     Pinned(Box<Pins<'s>>),
@@ -386,7 +386,7 @@ impl<'s> Calendar<'s> {
         &mut self.kind
     }
 
-    /// The free amounts over time without planned starts.
+    /// The free amounts over time if there were no planned starts.
     fn count(
         &self,
         measure: &ResourceMeasure,

@@ -3,8 +3,8 @@
 //!
 //! Nodes are not interchangeable if the policy, the terms of nodes, or a request distinguishes
 //! between nodes. Otherwise they are interchangeable in two cases: the cluster has only one node,
-//! which all jobs share; or every chunk of all waiting and running jobs requests the same amount of
-//! one resource (a *piece*).
+//! which all jobs share; or every chunk of the waiting jobs requests the same amount of one
+//! resource (a *piece*), and the running jobs use only whole pieces.
 
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;

@@ -36,8 +36,8 @@ pub struct Pins<'s> {
     by_node: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
     /// For each node, the ends of the jobs that this cycle has started there.
     started_here: BTreeMap<NodeIx, Vec<NodeEvent>>,
-    /// Maps of the resources that are free from now until a time, with that time. The key is the
-    /// number of planned starts that begin before that time.
+    /// Each entry contains a time and the map of the resources that are free from now until this
+    /// time. The key is the number of planned starts that begin before this time.
     free_until: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
     /// The free resources after all jobs with a known end have ended; set when a request does not
     /// fit at any time.

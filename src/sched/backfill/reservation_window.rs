@@ -30,8 +30,8 @@ pub struct WindowRequest<'a> {
     pub from: Time,
     /// The time at which the reservation ends.
     pub to: Time,
-    /// The name of the reservation to alter; the resources that it has now count as free. Empty for
-    /// a new reservation.
+    /// The name of the reservation to alter; its present resources count as free. Empty for a new
+    /// reservation.
     pub except: &'a str,
 }
 
@@ -174,8 +174,8 @@ fn existing_shares(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
         .collect()
 }
 
-/// All resources of each of these nodes except `vmem`, as one share per node. The error is the name
-/// of the first node that does not exist or has no known properties.
+/// One share for each of these nodes, with all resources of the node except `vmem`. The error is
+/// the name of the first node that does not exist or has no known properties.
 pub fn whole(state: &ClusterState, names: &[String]) -> Result<Vec<NodeShare>, String> {
     names
         .iter()

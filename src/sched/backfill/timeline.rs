@@ -2,8 +2,8 @@
 //! fits.
 //!
 //! A running job is expected to release its resources at the end of its walltime. Overdue jobs,
-//! preemptible backfilled jobs and jobs that are being preempted are expected to release their
-//! resources almost immediately (after `OVERDUE`).
+//! preemptible backfilled jobs, and preempted jobs that may not run to their end are expected to
+//! release their resources almost immediately (after `OVERDUE`).
 //!
 //! The search does not try the end of every job. It doubles the number of ended jobs until the
 //! request fits, and then bisects.

@@ -77,10 +77,9 @@ pub(in crate::sched) fn list_with_counters<'s>(
     Some((eligible, counters))
 }
 
-/// Sets the verdict of each class (of equal jobs) of which some jobs are not on the list. The class
-/// gets the reason why its unlisted jobs wait. Each listed job that waits gets a verdict of its
-/// own: the one that the class or its shape had before. `names` returns the verdict names of a
-/// class.
+/// Sets the verdict of each class of equal jobs that has unlisted jobs: the reason why these jobs
+/// wait. Each listed job that waits gets a verdict of its own: the one that the class or its shape
+/// had before. `names` returns the verdict names of a class.
 pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
     if plan.eligible.0.is_empty() {
         return;

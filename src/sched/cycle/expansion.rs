@@ -6,10 +6,11 @@
 //! other user, then three more subjobs. The remaining CPUs stay idle.
 //!
 //! Expansion is the last pass that starts jobs in a cycle. All waiting jobs have been considered
-//! and all starts are planned, therefore no over-limit subjob delays another job. Arrays that
-//! request a reservation come first, then the others in queue order. Each array starts as many
-//! over-limit subjobs as it may and as fit, before the next array starts any. Over-limit subjobs
-//! are marked ([`crate::sched::view::plan::Start::beyond`]), because they are preempted first.
+//! and all starts are planned, therefore over-limit subjobs delay no planned start and take no
+//! resources that another job could use now. Arrays that request a reservation come first, then the
+//! others in queue order. Each array starts as many over-limit subjobs as it may and as fit, before
+//! the next array starts any. Over-limit subjobs are marked
+//! ([`crate::sched::view::plan::Start::beyond`]), because they are preempted first.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -288,7 +289,8 @@ mod tests {
         );
     }
 
-    /// If other subjobs end, over-limit subjobs come within the limit, in order of their starts.
+    /// If other subjobs end, the over-limit subjobs with the lowest indices come within the limit
+    /// first.
     #[test]
     fn over_limit_subjobs_are_listed_in_reverse_order_of_their_starts() {
         let mut fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");

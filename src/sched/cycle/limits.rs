@@ -344,8 +344,8 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// The time at which the used amount has decreased enough for a job that adds `added`, even if
-    /// no job ends (M21). None if the used amount does not decrease, or is infinite (`i64::MAX`),
-    /// for example because a job has no known end, or if `added` alone exceeds `most`.
+    /// no job ends (M21). None if `added` alone exceeds `most`, if the used amount does not
+    /// decrease, or if it is infinite (`i64::MAX`), for example because a job has no known end.
     fn fits_at(&self, counter: &LimitCounter, added: i64, most: i64) -> Option<Time> {
         let rate = counter.decreasing_use.rate;
         let is_hopeless = rate <= 0 || added > most || counter.used == i64::MAX;

@@ -138,9 +138,10 @@ fn preempt_in_pass<'s>(
     }
 }
 
-/// The jobs preempted for a waiting job. If there are none, the number of running jobs that could
-/// be preempted and the number of jobs that their owners exempt from preemption; None if the policy
-/// has no triggers or the job waits for something other than resources.
+/// The jobs preempted for a waiting job. If there are none: the number of running jobs that could
+/// be preempted, and the number of running jobs that could be preempted if their owners did not
+/// exempt them. If there are none, and the policy has no triggers or the job waits for something
+/// other than resources, returns None.
 pub fn preemption_outlook<'s>(
     job: Candidate<'s>,
     cycle: &mut CycleState<'s>,
@@ -169,7 +170,7 @@ pub fn preemption_outlook<'s>(
 }
 
 /// Whether a job waits only for resources in use: not for resources of planned starts or
-/// reservations, and not because there are no nodes. False for jobs inside a reservation.
+/// reservations, and not because there are no nodes. False for jobs that request a reservation.
 fn waits_for_resources(job: Candidate, cycle: &CycleState) -> bool {
     let is_for_resources = |reason: &Reason| {
         reason.is_blocked()

@@ -107,8 +107,8 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .then_some(Reason::AwaitsChoice)
 }
 
-/// Adds a verdict for classes in queues that start no jobs, if all jobs with the same request were
-/// refused for lack of resources: the reason why the queue starts no jobs. Queues are checked
+/// If all jobs with the same request were refused for lack of resources, adds a verdict for the
+/// classes in queues that start no jobs: the reason why the queue starts none. Queues are checked
 /// before resources, so the queue is the reason to report (G5).
 pub fn add_stopped_queue_verdicts(state: &ClusterState, plan: &mut Plan) {
     let groups = state.alike.groups().map(|(_, members)| members);

@@ -12,10 +12,10 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
 use std::collections::BTreeMap;
 
-/// Checks one chunk of a class of jobs on every node with known properties, in the final state of a
-/// cycle: the first chunk that does not fit as often as requested, or the first chunk if all fit.
-/// If `counts_planned_starts` is true, a node is also rejected if a planned start on it is due
-/// before the job would end. None for a request without chunks.
+/// In the final state of a cycle, checks one chunk of a class of jobs on every node with known
+/// properties. This is the first chunk that does not fit as often as requested, or the first chunk
+/// if all fit. If `counts_planned_starts` is true, a node is also rejected if a planned start on it
+/// is due before the job would end. None for a request without chunks.
 pub fn of(class: &ClassKey, cycle: &CycleState, counts_planned_starts: bool) -> Option<Survey> {
     let (space, shape) = (&cycle.space, &*class.shape);
     let number = (0..shape.chunks.len())

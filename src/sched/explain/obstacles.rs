@@ -1,5 +1,6 @@
-//! All obstacles to the start of a job. A cycle stops at the first refusal of a job; this module
-//! checks all stages in the final state of the cycle.
+//! The obstacles to the start of a job. A cycle stops at the first refusal of a job; this module
+//! continues with the later stages, in the final state of the cycle. It does not check the priority
+//! threshold.
 
 use crate::model::job_id::JobId;
 use crate::model::reason::{CycleStage, Reason};
@@ -30,8 +31,9 @@ pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
 }
 
 /// Adds the cycle's verdict, the reason why the job waits, to the refusals `found`, before other
-/// refusals of its stage. The verdict replaces refusals with its code. A verdict about resources
-/// replaces all refusals about resources. Without a verdict, the result is `found`.
+/// refusals of its stage. Refusals with the same code as the verdict are dropped. If the verdict is
+/// about resources, all refusals about resources are dropped. Without a verdict, the result is
+/// `found`.
 pub fn with_verdict(verdict: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
     let Some(verdict) = verdict.map(|verdict| as_own_booking(verdict, job)) else {
         return found;
@@ -50,8 +52,8 @@ fn in_order(mut objections: Vec<Reason>) -> Vec<Reason> {
     objections
 }
 
-/// Replaces a reason that says that a job would delay its own planned start, by the reason
-/// `Booked`. Other reasons stay as they are.
+/// The reason `Booked` if `reason` says that the job would delay its own planned start; otherwise
+/// `reason`.
 fn as_own_booking(reason: &Reason, job: JobId) -> Reason {
     match *reason {
         Reason::WouldDelayBooking { holder, at }

@@ -21,8 +21,8 @@ use crate::sched::view::snapshot::ClusterState;
 /// The jobs ahead of a job are counted up to this number.
 const MAX_COUNTED: u64 = 500_000;
 
-/// Explains why a job waits; None for a job that does not wait. `outlook` is a forecast that
-/// begins with `state` at `now`. The field `overtakers` stays empty; schedd adds these jobs.
+/// Explains why a job waits; None for a job that does not wait. `outlook` is a forecast that begins
+/// with `state` at `now`. The field `overtakers` stays empty; schedd fills it.
 pub fn explain(
     state: &ClusterState,
     policy: &Policy,

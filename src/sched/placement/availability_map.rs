@@ -261,7 +261,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether a node can take jobs: it is usable (up, not offline and not under maintenance). In a
-    /// map without jobs, all nodes that are set ([`Cluster`]) can take jobs.
+    /// map without jobs, all nodes with known properties can take jobs.
     pub fn is_open(&self, ix: NodeIx) -> bool {
         let node = self.cluster.node(ix);
         node.kind.is_some() && (self.is_vacant || node.usable)

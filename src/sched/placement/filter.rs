@@ -58,7 +58,7 @@ impl NodeFilter {
         None
     }
 
-    /// Why a node does not meet the requirement, or is vetoed; None otherwise.
+    /// Why the requirement or the veto excludes a node; None if neither does.
     fn objection(&self, view: &NodeView, name: &str) -> Option<(Mismatch, String)> {
         let refusal = self
             .requirement
@@ -85,7 +85,7 @@ pub fn distinguishes_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
             .is_some_and(|filter| filter.distinguishes_nodes())
 }
 
-/// Whether no condition on a kind of nodes excludes the kind. Conditions on single nodes are not
+/// Whether a kind of nodes meets all conditions on kinds. Conditions on single nodes are not
 /// checked.
 pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool {
     if shape
@@ -106,8 +106,8 @@ pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool 
         })
 }
 
-/// Why all nodes of a kind are excluded: a restriction of the nodes, or a restriction or host group
-/// of the job. None if nothing excludes them, or if the job ignores restrictions.
+/// Why the nodes' restrictions, the job's restriction or its host groups exclude all nodes of a
+/// kind. None if they do not, or if the job ignores restrictions.
 fn objection_to_kind(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -178,8 +178,8 @@ pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(
         })
 }
 
-/// The reason why a host is excluded if a requested system-wide resource is not available there;
-/// None if all are available.
+/// Why a host is excluded: a requested system-wide resource is not available there. None if all
+/// requested resources are available there.
 fn out_of_scope(space: &AvailabilityMap, shape: &Shape, host: &str) -> Option<(Mismatch, String)> {
     let cluster = space.cluster;
     let missing = shape.pooled.iter().find(|&&(index, _)| {

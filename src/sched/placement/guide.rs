@@ -63,8 +63,8 @@ impl Guide {
         guide
     }
 
-    /// Whether the nodes of a request must belong together: to one node set, to a range of adjacent
-    /// nodes, or to nodes of similar speed.
+    /// Whether there is a condition on the nodes of a request together: they must be in one node
+    /// set, be adjacent, or have similar speeds.
     pub fn restricts_combination(&self, shape: &Shape) -> bool {
         let policy = shape.allocation.unwrap_or(self.allocation);
         shape.sets.is_some()

@@ -46,8 +46,8 @@ impl fmt::Display for Never {
 /// The maximum number of cached requests.
 const MAX_CACHED: usize = 10_000;
 
-/// The maximum number of kinds of chunks of a request for which a nearest request is computed. This
-/// bounds the computing time.
+/// If a request has more kinds of chunks than this, no nearest request is computed. This bounds the
+/// computing time.
 const MAX_PARTS: usize = 16;
 
 /// A cache of results of [`never()`] by request and user, because most submissions repeat an
@@ -171,9 +171,10 @@ fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
     request::spelled(&fewer)
 }
 
-/// The chunk reduced to the resources of the nearest node. For each suitable node, the fractions of
-/// the requested amounts that the node has, each at most 1, are multiplied. The nearest node has
-/// the largest product. None if no suitable node has some of each requested resource.
+/// The chunk reduced to the resources of the nearest node. For each suitable node, the node's
+/// amount of each requested resource is divided by the requested amount. The quotients, each at
+/// most 1, are multiplied. The nearest node has the largest product. None if no suitable node has
+/// some of each requested resource.
 fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, requested) = (vacant.cluster, shape.chunks.get(place)?);
     let nodes = cluster

@@ -23,7 +23,7 @@ pub struct NodeClass<'s> {
 }
 
 impl<'s> NodeClass<'s> {
-    /// A class with the nodes `base` of the cluster's class with this key.
+    /// A class with this key. `base` contains the nodes of the cluster's class with this key.
     pub(super) fn new(key: Arc<NodeClassKey>, base: Option<&'s BTreeSet<NodeIx>>) -> NodeClass<'s> {
         NodeClass {
             key,

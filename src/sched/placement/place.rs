@@ -208,8 +208,8 @@ fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     supply
 }
 
-/// Whether the cluster's total free amounts suffice, not counting per-host resources (counted once
-/// on each host) that a subjob can share. This check alone causes most refusals.
+/// Whether the cluster's total free amounts suffice. Per-host resources that a subjob can share
+/// with other subjobs of its array are not checked. This check alone causes most refusals.
 pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
     has_total(space, shape)
         || shared_hosts::eased(space, shape).is_some_and(|eased| has_total(space, &eased))

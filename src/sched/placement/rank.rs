@@ -1,8 +1,8 @@
 //! Rank: the order of the nodes that fit (M8). Nodes with the lowest rank are used first; nodes
-//! with equal rank are used in the order of nodes.
+//! with equal rank are used in the order of their indices.
 //!
-//! A rank that depends only on the kind of a node is computed once for each node class. A rank by
-//! the current use of a node is computed for each node that fits.
+//! A rank that depends only on the kind of a node is computed once for each node class. Any other
+//! rank is computed for each node that fits.
 
 use super::availability_map::AvailabilityMap;
 use super::expression_context::NodeView;

@@ -91,8 +91,8 @@ impl Resolved {
         }
     }
 
-    /// M10: allows a job that is deferred after a failed start to start on other hosts now, if the
-    /// other hosts could run the job if they were idle.
+    /// M10: a job that is deferred after a failed start may start now on other hosts. This applies
+    /// only if the job would fit on the other hosts without the current jobs.
     fn avoid_failed_hosts(&mut self, state: &ClusterState, policy: &Policy, now: Time) {
         let mut failed = failed_classes(state, now).peekable();
         if failed.peek().is_none() {
@@ -110,7 +110,7 @@ impl Resolved {
         }
     }
 
-    /// Whether the policy can resolve classes with the same request differently.
+    /// Whether the policy can add different terms to two classes with the same request.
     pub fn distinguishes_classes(&self) -> bool {
         self.by_policy
     }
@@ -358,8 +358,8 @@ mod tests {
         );
     }
 
-    /// M47: a job may span sets 600 seconds after it has begun to wait. Jobs 1, 2 and 3 begin to
-    /// wait at seconds 200, 100 and 300.
+    /// M47: a job may span sets 600 seconds after it has begun to wait. Job 1 begins to wait at
+    /// second 200, job 2 at second 100, and job 3 at second 300.
     #[test]
     fn a_cycle_is_due_when_the_next_job_may_span_sets() {
         let mut fixture = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");

@@ -76,8 +76,8 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
     }
 }
 
-/// The reason if the request would fit without the condition that all nodes are in one set or have
-/// one value of a resource (M47), or that they are adjacent (M8g).
+/// The reason if the request would fit without a condition on its nodes together: that they are in
+/// one set (M47), that they have one value of a resource, or that they are adjacent (M8g).
 fn nodes_apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let by = shape
         .sets
@@ -261,8 +261,8 @@ fn found_value(
     })
 }
 
-/// If no node has all requested names (of a host and of a node), the name of the first node or of
-/// its host, whichever `needs` requests last.
+/// None if one node has all requested host and node names. Otherwise the value that the first node
+/// has for the last resource in `needs`: its node name or host name.
 fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     let cluster = space.cluster;
     let names: Vec<Need> = needs

@@ -11,8 +11,8 @@ use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::BTreeMap;
 
-/// If a job has more tasks than this, the tasks are numbered in the order of the shares, even if
-/// the policy is round robin.
+/// If a job without task geometry has more tasks than this, they are numbered in the order of the
+/// shares, even if the policy is round robin.
 const MAX_TASKS: u64 = 1 << 20;
 
 /// Returns one share for each chunk, with the chunk's node. `extra` contains the amounts that each

@@ -1,9 +1,9 @@
 //! Computes the priorities of the waiting jobs, and keeps them in the snapshot (the input of a
 //! cycle). A new job gets its priority at the next cycle. Priorities that do not depend on time are
 //! all computed again after a change that can affect them. Priorities that depend on time are
-//! computed again whenever the update period of the policy has ended (F9). Two events cause a
-//! computation of all priorities at once: a change of the policy, and a new job in an order in
-//! which queues or pools take turns.
+//! computed again whenever the update period of the policy has ended (F9). Two events cause all
+//! priorities to be computed again immediately: a change of the policy and, if queues or pools take
+//! turns, a new job.
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;

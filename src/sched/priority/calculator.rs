@@ -1,5 +1,5 @@
-//! Computes the priority of jobs at one time, by the order that the policy sets: first the part
-//! that all jobs of a class share (a class is a set of interchangeable jobs), then the part of each
+//! Computes the priority of jobs at one time, according to the configured order. The part that all
+//! jobs of a class (a set of interchangeable jobs) share is computed first, then the part of each
 //! job.
 
 use super::components::Common;
@@ -45,7 +45,7 @@ enum Basis<'y> {
     /// and `pool`.
     Whole(f64),
     Formula(&'y Expression),
-    /// The factors of a job of the class with a waiting time of 0.
+    /// The factors that a job of the class has while its waiting time is 0.
     Factors(Factors),
     Components(Common<'y>),
     /// The system priority that an operator has set (`qalter --system-priority`).
@@ -139,7 +139,7 @@ impl<'s> PriorityCalculator<'s> {
 }
 
 impl Rating<'_> {
-    /// The sort key of a job of the class with this waiting time.
+    /// The sort key that a job of the class has after this waiting time.
     pub(in crate::sched) fn sort_key(&self, wait: &Wait) -> SortKey {
         tiers::of_job(&self.calculator.inputs, self.tier, wait, self.score(wait))
     }

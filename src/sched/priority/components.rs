@@ -73,8 +73,8 @@ impl<'y> Common<'y> {
         (service, service::nearness(&self.goal, &service))
     }
 
-    /// The parts of the score with a weight other than 0, the effects of the components' caps, and
-    /// the effect of the bounds. The sum of the products of value and weight is the score.
+    /// The parts with a weight other than 0, then the effects of the components' caps and of the
+    /// bounds on the score. The sum of the products of value and weight is the score.
     pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<ScorePart> {
         let (service, target) = self.service(waited, wait);
         let values: [(ComponentKind, &[f64]); 5] = [

@@ -405,7 +405,7 @@ mod tests {
         let fixture = fixture.queued(3, "select=1:ncpus=1 queue=night");
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let reported: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
-        assert_eq!(reported, ["", "", "queues with an earlier turn: 2"]);
+        assert_eq!(reported, ["", "", "queue turns before it: 2"]);
     }
 
     /// M1.

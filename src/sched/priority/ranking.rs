@@ -166,8 +166,8 @@ impl<'s> Ranking<'s> {
         });
     }
 
-    /// Reorders the remaining jobs: of each class in `counts`, this number of its next jobs comes
-    /// before all other jobs.
+    /// Reorders the remaining jobs so that chosen jobs come before all other jobs. `counts`
+    /// contains, for each class, how many of its next jobs are chosen.
     pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
         self.reorder(|jobs| jobs.chosen = counts.get(&jobs.class.key.id).copied().unwrap_or(0));
     }

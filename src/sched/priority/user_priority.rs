@@ -128,8 +128,8 @@ fn behind(sort_key: SortKey, last: &BTreeMap<i64, SortKey>) -> SortKey {
 }
 
 /// The effect of `-p` on a score: the difference between the score and the sum of its other parts.
-/// None if the job has no `-p` and its score is not lowered, if it has a system priority, or if
-/// `-p` does not order only the jobs of one owner.
+/// None if jobs are not ordered by factors, or if the job has a system priority. Also None if the
+/// job has no `-p` and its score is not lowered.
 pub(super) fn part(
     rule: &Precedence,
     class: &ClassKey,

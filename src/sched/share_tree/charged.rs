@@ -117,8 +117,8 @@ impl Charged {
         self.above[place]
     }
 
-    /// The fraction of the part of [`above`](Self::above) that the place has, from 0 to 1; None for
-    /// a place with the shares of its parent.
+    /// The place's fraction, from 0 to 1, of the part of its ancestor [`above`](Self::above). None
+    /// for a place with the shares of its parent.
     pub fn part(&self, place: usize) -> Option<f64> {
         match self.tree.nodes[place].shares {
             Shares::Of(shares) => Some(ratio(shares, self.sums[self.above[place]])),

@@ -1,5 +1,5 @@
 //! Method `fairtree`, as in Slurm: a walk through the tree that ranks all users. Among siblings, it
-//! visits the account or user with the lowest usage in relation to its shares first. An account
+//! first visits the account or user with the lowest usage in relation to its shares. An account
 //! with higher usage in relation to its shares comes later with all its users, however low the
 //! usage of one of these users is (F12).
 //!

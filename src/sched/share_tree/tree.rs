@@ -19,7 +19,7 @@ pub struct Tree {
     pub(super) nodes: Vec<TreeNode>,
     pub(super) accounts: BTreeMap<String, usize>,
     pub(super) members: BTreeMap<Member, usize>,
-    /// For each user, the first account in the file that lists the user.
+    /// For each user, the first configured account with this user in its list.
     defaults: BTreeMap<String, String>,
     is_flat: bool,
 }
@@ -103,9 +103,9 @@ impl Tree {
     }
 
     /// The member (user under an account) to which a job of `user` is charged. The account is the
-    /// requested account (`-A`), which need not be configured; otherwise the first account in the
-    /// file that lists the user. It is empty if no account is requested and none lists the user,
-    /// or if it is the root.
+    /// requested account (`-A`), which need not be configured; otherwise the first configured
+    /// account with this user in its list. It is empty if no account is requested and none lists
+    /// the user, or if it is the root.
     pub fn member(&self, user: &str, requested: Option<&str>) -> Member {
         let account = requested
             .or_else(|| self.defaults.get(user).map(String::as_str))

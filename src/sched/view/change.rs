@@ -54,9 +54,9 @@ pub enum Change<'a> {
     NoWindow(Cow<'a, str>),
     /// The dedicated and prime time that apply from now on.
     SiteTime(Cow<'a, SiteTime>),
-    /// A job becomes a candidate (a waiting job that a cycle could start) and holds no resources.
+    /// A job waits, that is, a cycle could start it. It holds no resources.
     Waits(Box<Cow<'a, Job>>),
-    /// The accrued eligible time of a candidate changes.
+    /// The accrued eligible time of a waiting job changes.
     Accrues(JobId, Eligibility),
     /// A job holds its allocation.
     Holds {
@@ -80,7 +80,7 @@ pub enum Change<'a> {
         /// The facts that preemption uses.
         #[serde(rename = "tenure", default, skip_serializing_if = "Option::is_none")]
         candidate: Option<Box<PreemptionCandidate>>,
-        /// For a subjob above the limit of its array on running subjobs, that limit (Q15).
+        /// For a subjob that exceeds its array's limit on running subjobs: that limit (Q15).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<u32>,
         /// The complete job, if it is suspended and waits to resume.
@@ -91,7 +91,7 @@ pub enum Change<'a> {
     Asked(ClassId),
     /// The script's answer for a class: nodes, best first; None if the script chose no nodes.
     Answered(ClassId, Option<Vec<String>>),
-    /// A start that schedd planned for a candidate before schedd was restarted.
+    /// A start that schedd planned for a waiting job before schedd was restarted.
     Promised {
         /// The job.
         job: JobId,
@@ -100,7 +100,7 @@ pub enum Change<'a> {
         /// The planned duration.
         span: Span,
     },
-    /// A job neither holds resources nor is a candidate.
+    /// A job neither holds resources nor waits to be started.
     Gone(JobId),
     /// The limits of an array on its running subjobs change; None if the array is finished or no
     /// longer exists.
@@ -125,7 +125,8 @@ impl<'a> Change<'a> {
     }
 
     /// The change that brings a job in the snapshot up to date; `Gone` if the job neither holds
-    /// resources nor is a candidate. The policy supplies the default walltime and access policy.
+    /// resources nor waits to be started. The policy supplies the default walltime and access
+    /// policy.
     pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
         let Some(job) = job else {
             return Change::Gone(id);

@@ -50,7 +50,7 @@ pub struct NodeClassKey {
     pub solo: bool,
     /// Which jobs may use the nodes.
     pub condition: Joinable,
-    /// The users who have reached the maximum number of jobs of one user on each of the nodes.
+    /// The users who have the maximum number of jobs per user on each of the nodes.
     pub barred: Vec<User>,
     /// The free resources of each node.
     pub free: Amounts,
@@ -96,9 +96,9 @@ pub struct ClusterNode {
     pub load: u32,
 }
 
-/// The nodes of a cluster. Each node name gets a slot and keeps it forever. The jobs on a removed
-/// node are therefore still known when the node returns. A node is *set* if its properties are
-/// known and it has not been removed.
+/// The nodes of a cluster. Each node name gets a slot: an entry in `nodes` that is never removed.
+/// The jobs on a removed node are therefore still known when the node returns. A node is *set* if
+/// its properties are known and it has not been removed.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// The interned resources.
@@ -131,7 +131,7 @@ pub struct Cluster {
     pub(in crate::sched) measured: BTreeSet<NodeIx>,
 }
 
-/// A condition of a request on a resource of the node that is compared and not counted.
+/// A requested value of a resource. Values of nodes are compared with it and not counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     /// The name of the resource.

@@ -27,8 +27,8 @@ pub struct CurrentBookings {
     backfilled: BTreeSet<JobId>,
     /// The running jobs that are being preempted, each with its preemptor and the action.
     preempted: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
-    /// The running subjobs that started above the limit of their array on running subjobs, each
-    /// with that limit (Q15).
+    /// The running subjobs that exceeded their array's limit on running subjobs when they started,
+    /// each with that limit (Q15).
     over_limit: BTreeMap<JobId, u32>,
     /// The time at which resources were last freed before the last plan.
     freed: Option<Time>,
@@ -144,7 +144,7 @@ impl CurrentBookings {
             .map(|(job, _)| *job)
     }
 
-    /// Notes a running subjob above the limit of its array on running subjobs.
+    /// Notes a running subjob that exceeded its array's limit on running subjobs when it started.
     pub fn note_over_limit(&mut self, element: JobId, limit: u32) {
         self.over_limit.insert(element, limit);
     }
@@ -202,9 +202,9 @@ impl ClusterState {
         self.bookings.is_preempted(job) && (!action.waits_for_end() || is_endless)
     }
 
-    /// The running subjobs above the limits of their arrays on running subjobs (Q15). If the
-    /// running subjobs of an array exceed its limit by N, these are the N subjobs with the highest
-    /// indices among those that started above the limit.
+    /// The running subjobs that exceed their array's limit on running subjobs (Q15). If an array
+    /// exceeds its limit by N, these are the N subjobs with the highest indices among those that
+    /// started above the limit.
     pub fn over_limit_subjobs(&self) -> Vec<JobId> {
         let over_limit: Vec<(JobId, u32)> = self
             .bookings

@@ -141,7 +141,7 @@ impl Holder {
 pub(in crate::sched) struct RemainingUse {
     /// The sum of the weights of the jobs with a known end.
     pub rate: i64,
-    /// The sum of (weight multiplied by end) of these jobs.
+    /// The sum of (weight multiplied by end) of the jobs with a known end.
     due: i128,
     /// The sum of the weights of the jobs without a known end.
     pub endless: i64,

@@ -3,8 +3,8 @@
 //! eligible time (I13, M17).
 //!
 //! Verdicts apply to classes of interchangeable jobs, and seldom change from cycle to cycle.
-//! Therefore only these are examined: classes with a changed limit, the considered jobs of classes
-//! of which a cycle considers only some jobs, and new jobs.
+//! Therefore only these are examined: new jobs, classes with a changed limit, and, in classes of
+//! which a cycle considers only some jobs, the considered jobs.
 
 use super::plan::Plan;
 use super::shape::ClassId;
@@ -39,9 +39,9 @@ impl Limited {
 }
 
 impl ClusterState {
-    /// The waiting jobs that this plan possibly refuses because of another limit than the previous
-    /// plan did. Each comes with its limit in this plan; None if no such limit refuses the job. An
-    /// array is one entry. To be called once for each plan.
+    /// The waiting jobs for which the limit has possibly changed since the previous plan. Each
+    /// comes with the limit by which this plan refuses the job; None if no limit within the owner's
+    /// control refuses it. An array is one entry. To be called once for each plan.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         let listed: BTreeSet<(ClassId, JobId)> = plan
             .eligible

@@ -8,7 +8,7 @@ use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Place, Sharing};
 use serde::{Deserialize, Serialize};
 
-/// A user, as a hash of the name that is the same in every process.
+/// A user: a hash of the user's name. The hash is the same in every process.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -38,7 +38,7 @@ pub struct Start {
     /// Whether the job uses resources of planned starts. Such a job is preempted when one of these
     /// planned starts is due (M34).
     pub preemptible: bool,
-    /// For a subjob above the limit of its array on running subjobs, that limit (Q15).
+    /// For a subjob that exceeds its array's limit on running subjobs: that limit (Q15).
     pub beyond: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The facts that preemption uses of a running job: start time, priority, possible actions, and
+//! The facts about a running job that preemption uses: start time, priority, possible actions, and
 //! whether the job is being preempted.
 
 use crate::model::job::attempt::CheckpointProgress;
@@ -169,7 +169,7 @@ mod tests {
             moment(30),
         );
         let once_it_runs = PreemptionCandidate::of(&job).unwrap();
-        // The prediction leaves the values that are set here at their defaults.
+        // In the prediction, these fields have their default values.
         let known = PreemptionCandidate {
             asked: Vec::new(),
             preempted: 0,

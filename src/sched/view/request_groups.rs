@@ -1,7 +1,7 @@
-//! The waiting classes, grouped by request. If the request of one class fits, the equal requests
-//! of all classes of the group fit, and a refusal for lack of resources holds for the whole group.
-//! On a busy cluster nearly every job has a class of its own, because walltimes and owners differ,
-//! but there are few different requests.
+//! The waiting classes, grouped by request. If the request of one class fits, the equal requests of
+//! all classes of the group fit, and a refusal for lack of resources usually holds for the whole
+//! group. On a busy cluster nearly every job has a class of its own, because walltimes and owners
+//! differ, but there are few different requests.
 
 use super::class::{Class, QueuePosition};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
@@ -151,8 +151,7 @@ impl Members {
         self.with_other_conditions -= usize::from(has_other_conditions(class));
     }
 
-    /// Whether the group contains no deferred jobs, no jobs that request a reservation, and no
-    /// array or subjobs with a limit on the running subjobs of the array.
+    /// Whether the group has none of the classes that `with_other_conditions` counts.
     pub fn wait_only_for_resources(&self) -> bool {
         self.with_other_conditions == 0
     }

@@ -196,7 +196,7 @@ pub struct Shape {
     pub node_filter: Option<Arc<NodeFilter>>,
     /// The hosts that the job avoids because starts failed there; None if it avoids no hosts.
     pub failed_hosts: Option<Arc<BTreeSet<String>>>,
-    /// Whether to ignore restrictions of nodes, to compute the free resources without them.
+    /// Whether to ignore restrictions of nodes, to find out whether the job would fit without them.
     pub ignores_restrictions: bool,
     /// The node allocation policy that the job requests, if any.
     pub allocation: Option<NodeAllocation>,

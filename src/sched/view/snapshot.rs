@@ -54,8 +54,8 @@ pub struct ClusterState {
     pub(in crate::sched) cluster: Cluster,
     pub(in crate::sched) queues: BTreeMap<String, Queue>,
     pub(in crate::sched) classes: BTreeMap<ClassId, Arc<Class>>,
-    /// The classes by shape (the part of a request that decides where a job fits). A refusal for
-    /// lack of resources holds for all classes of one shape.
+    /// The waiting classes by request group (classes with the same request). A refusal for lack of
+    /// resources usually holds for a whole group.
     pub(in crate::sched) alike: RequestGroups,
     pub(in crate::sched) running: BTreeMap<JobId, Arc<RunningJob>>,
     /// The ends of the running jobs, soonest first. Jobs without a known end are missing.
@@ -85,8 +85,8 @@ pub struct ClusterState {
     pub(in crate::sched) served: QueueTurns,
     /// The owners of the waiting classes, each with the number of its classes.
     pub(in crate::sched) owners: ClassOwners,
-    /// The classes of arrays that may expand beyond their own limit, and the classes of subjobs of
-    /// these arrays that start again (Q15).
+    /// The classes of arrays that may expand beyond their own limit, and the classes of those of
+    /// their subjobs that start again (Q15).
     pub(in crate::sched) expanding: BTreeSet<ClassId>,
     /// The classes of jobs with a `-p` priority other than 0.
     pub(in crate::sched) prioritized: BTreeSet<ClassId>,

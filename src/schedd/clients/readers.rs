@@ -179,7 +179,7 @@ impl ReaderContext {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a query of a user below the limit on readers.
+    /// Waits for a query that the limits on readers and on forecasts allow now.
     fn next(&self) -> ReaderRequest {
         let mut queue = self.queue();
         loop {

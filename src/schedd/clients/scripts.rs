@@ -107,7 +107,7 @@ impl Scripts {
         let _ = self.tasks.send(ScriptTask::Sweep);
     }
 
-    /// Takes the submissions with a stored or failed script.
+    /// Takes the submissions with scripts that were stored, or could not be stored.
     pub fn take_stored(&mut self) -> Vec<Stored> {
         let mut bytes = [0; 64];
         while self.wakeup.read(&mut bytes).is_ok_and(|count| count > 0) {}

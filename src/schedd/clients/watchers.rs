@@ -55,7 +55,8 @@ enum Scope {
     Any,
 }
 
-/// A change of a job, given by number and the owner's uid, or of the reasons why jobs wait.
+/// A change of a job (with its number and its owner's uid), or a change of the reasons why jobs
+/// wait.
 #[derive(Clone, Copy, Debug)]
 enum WatchedChange {
     Job { number: u64, uid: u32 },

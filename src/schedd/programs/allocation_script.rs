@@ -5,7 +5,7 @@
 //! The script reads the job and the candidate nodes as JSON, and writes names of candidates, the
 //! best first. After an error, such as a timeout or an unknown name, the job is placed without the
 //! script, and the error is logged. After a timeout the script is not run for a while; during this
-//! time all jobs are placed without it.
+//! time, jobs without an answer are placed without it.
 
 use crate::model::job::Job;
 use crate::model::policy::PlacementPolicy;

@@ -114,9 +114,9 @@ impl UserNotices {
             .for_each(|notice| self.enqueue(notice));
     }
 
-    /// Queues due summaries, and sends the notices that can be sent now. Forgets a
-    /// program if its noded is disconnected, or has not reported the program's end in time. Drops
-    /// notices that have waited for a noded for `MAX_WAIT`.
+    /// Queues due summaries, and sends the notices that can be sent now. Forgets a program if its
+    /// noded is disconnected, or has not reported the program's end in time. Drops all waiting
+    /// notices once no noded has been found for `MAX_WAIT`.
     pub fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
         self.queue_digests(now);
         self.running.retain(|user, running| {

@@ -211,8 +211,8 @@ mod tests {
         })
     }
 
-    /// The old and new time, in seconds, of each reported slip of a start that is first planned at
-    /// second 100 and then moves to each time of `moves` (in milliseconds).
+    /// The reported slips, each as its old and new time in seconds. The start is first planned at
+    /// second 100, and then moves to each time of `moves` (in milliseconds).
     fn reported_slips(moves: &[(i64, SlipCause)]) -> Vec<(i64, i64)> {
         let mut kept = kept(100);
         let slips = moves
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// The row of the promise to write: planned start and first planned start, in seconds.
+    /// The row to write for the promise: planned start and first planned start, in seconds.
     fn row(promises: &Promises) -> Option<(i64, i64)> {
         let promise = promises.changes().find_map(|change| match change {
             Update::Promise(_, promise) => promise,

@@ -36,7 +36,7 @@ pub struct Recovered {
     /// The number of this start of schedd: the epoch of the last schedd plus one.
     pub epoch: u64,
     /// The stored verdicts (why jobs wait) by job class, each with the time since which the class
-    /// has had a reason with this code. The first cycle confirms or removes the verdicts.
+    /// has had the same reason code. The first cycle confirms or removes the verdicts.
     pub verdicts: BTreeMap<u64, (Reason, Time)>,
     /// The nodes to wait for before the first cycle.
     pub startup_grace: StartupGrace,

@@ -1,5 +1,5 @@
-//! The reasons why jobs wait (verdicts), by class of equal waiting jobs, the planned starts, and
-//! the fair-share priorities. They are kept in memory and written when they change.
+//! The verdicts (why jobs wait; one for each class of equal jobs), the planned starts, and the
+//! fair-share priorities. They are kept in memory and written when they change.
 //!
 //! If the code of a reason changes, the reason is written soon. If only its numbers change, it is
 //! written after a longer delay, because the numbers may change with each start of a job.
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The verdicts of the latest cycle, and the classes with changes that are not in the spool yet.
 #[derive(Default)]
 pub struct Verdicts {
-    /// The reason of each class, and since when the class has had a reason with this code.
+    /// The reason of each class, and the time since which its reason code is unchanged.
     reasons: BTreeMap<u64, (Reason, Time)>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
@@ -30,8 +30,8 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Starts with the stored verdicts by class (`written`), which are deleted unless a cycle
-    /// confirms them, and the stored planned starts.
+    /// Starts with the stored verdicts by class (`written`) and the stored planned starts. A
+    /// verdict is deleted unless the first cycle confirms it.
     pub fn new(
         written: BTreeMap<u64, (Reason, Time)>,
         promises: BTreeMap<JobId, PromisedStart>,

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_NAMED: usize = 8;
 
 /// Finds a path along dependencies from a job of `waited_for` to a job of `waiting`. If a path
-/// exists, a job that depends on all of `waited_for`, and on which all of `waiting` depend, would
-/// wait for itself.
+/// exists, a further job would wait for itself if it depended on all of `waited_for` and all of
+/// `waiting` depended on it.
 pub fn find(
     dependencies: &DependencyGraph,
     waited_for: &[JobId],

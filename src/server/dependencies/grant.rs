@@ -135,7 +135,7 @@ impl DependencyRequest<'_> {
             JobState::Running | JobState::Suspended => refuse("is already running"),
             _ if other.has_begun() => refuse("has started"),
             _ if *room == 0 => refuse(
-                "accepts no further before dependencies: submit that job with \
+                "accepts no further dependencies of type before: submit that job with \
                  -W depend=on:COUNT to allow COUNT of them",
             ),
             _ => {

@@ -72,7 +72,7 @@ impl RequestContext<'_> {
         )))
     }
 
-    /// Whether the last job with a label, other than `except`, meets the condition.
+    /// Whether the last job with a label meets the condition. The job `except` does not count.
     fn is_met(
         &self,
         mark: &Mark,

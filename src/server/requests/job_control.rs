@@ -32,8 +32,8 @@ use std::sync::Arc;
 pub const LONGEST_MESSAGE: usize = 1024;
 
 impl RequestContext<'_> {
-    /// `qmove`: moves a job that has not started to another queue of this server; with an empty
-    /// destination, to the default queue.
+    /// `qmove`: moves an unstarted job to another queue of this server; with an empty destination,
+    /// to the default queue.
     pub(crate) fn move_job(&mut self, id: JobId, destination: &str) -> Result<Granted, Refusal> {
         let job = self.whole_unstarted(id)?;
         let setup = &self.server.setup;

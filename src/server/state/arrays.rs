@@ -35,8 +35,7 @@ impl ServerState {
             .map_or(Vec::new(), |job| job.running_subjobs())
     }
 
-    /// Ends subjobs that have never started. `positions` are ranges in the array's order of
-    /// subjobs.
+    /// Ends waiting subjobs. `positions` are ranges in the array's order of subjobs.
     pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
         self.change_array(id, |array, moment| {
             positions

@@ -61,7 +61,7 @@ impl ServerState {
         }
     }
 
-    /// Names an unfinished job or a reservation that requests a resource, such as `job 3.head`.
+    /// An unfinished job or a reservation that requests a resource, as a text such as "job 3.head".
     pub fn requester_of(&self, resource: &str) -> Option<String> {
         let requests = |job: &&Arc<Job>| {
             job.life.state != JobState::Finished && requests_resource(&job.spec.request, resource)

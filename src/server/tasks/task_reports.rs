@@ -118,8 +118,8 @@ fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, 
 /// Handles the unfinished tasks on the nodes of an inventory. A task that the inventory does not
 /// list is lost, except if it was ordered, has not run yet and may continue: the process that
 /// requested this task repeats the request. If a job has unfinished tasks on these nodes and was
-/// out of contact, it regains contact, unless its script runs on a node of the inventory. Then the
-/// report about the script decides.
+/// out of contact, it regains contact. If its script runs on a node of the inventory, the report
+/// about the script decides instead.
 pub fn apply_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
     let mut listed = BTreeSet::new();
     for &(job, attempt, task, _) in &inventory.attempts {
@@ -164,7 +164,7 @@ pub fn lose_node(server: &mut ServerState, node: &str, orders: &mut Orders) {
     }
 }
 
-/// Records as ended the tasks `tasks` of a job's open attempt, which no node reports any more.
+/// Records that tasks of a job's open attempt have ended, because no node reports them any more.
 fn lose_tasks(server: &mut ServerState, job: &Job, tasks: Vec<TaskNumber>, orders: &mut Orders) {
     let Some(run) = job.life.open_run() else {
         return;

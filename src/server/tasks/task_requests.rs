@@ -217,8 +217,8 @@ fn stages(run: &Run, tokens: &[TaskToken]) -> Vec<(TaskToken, TaskStage)> {
     stages
 }
 
-/// Forgets the tasks with these tokens that have ended. The ends of the tasks that are still open
-/// will not be reported.
+/// Forgets the ended tasks with these tokens. If a task with one of these tokens is still open, its
+/// end will not be reported.
 fn release(server: &mut ServerState, id: JobId, tokens: &[TaskToken]) {
     let tokens: BTreeSet<&TaskToken> = tokens.iter().collect();
     server.change_tasks(id, |job| {

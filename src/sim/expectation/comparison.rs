@@ -270,7 +270,8 @@ impl ScenarioState<'_> {
         moments(&times)
     }
 
-    /// The triggers of the cycles at a time, each once; empty if no cycle ran.
+    /// The triggers of all cycles that ran at this time, without repetitions; empty if no cycle
+    /// ran.
     fn triggers(&self, at: Span) -> String {
         let mut all = Triggers::default();
         for (now, triggers) in self.world.cycles() {

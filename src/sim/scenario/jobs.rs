@@ -25,7 +25,7 @@ const MOST: u64 = 1_000_000;
 const FIRST_NUMBER: u32 = 1000;
 
 /// The description of the values that [`excess`] reads, for messages.
-const AN_EXCESS: &str = "the time after the start at which the job begins to exceed a limit, such \
+const AN_EXCESS: &str = "the time, from the start, at which the job begins to exceed a limit, such \
                          as { mem = 600 }, or the begin and end of this excess, such as \
                          { mem = [600, 700] }";
 

@@ -67,7 +67,7 @@ pub(super) fn composed(
 
 /// Replaces all host-level requests by a select with `count` equal chunks. Divides requested `mem`
 /// and `vmem` among the chunks, rounded up to kilobytes. Each chunk gets the full amount of the
-/// other resources, but amounts that the slots determine replace the requested ones.
+/// other resources. Processors and memory of the slots replace the requested `ncpus` and `mem`.
 fn in_chunks(
     rest: Vec<AttributeSetting>,
     slots: &Slots,
@@ -116,9 +116,9 @@ fn in_chunks(
     Ok(plain)
 }
 
-/// Adds GPUs and properties of a job without slots to each chunk of the job's select or nodes; if
-/// the job has neither, adds them as resources of the whole job. Adds the memory as `mem`,
-/// multiplied by the requested ncpus.
+/// Adds GPUs and properties of a job without slots to each chunk of the job's `select` or `nodes`.
+/// A job without `select` and `nodes` gets them as resources of the whole job. Adds the memory as
+/// `mem`, multiplied by the requested `ncpus`.
 fn without_slots(
     mut rest: Vec<AttributeSetting>,
     slots: &Slots,

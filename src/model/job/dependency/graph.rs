@@ -186,8 +186,8 @@ impl DependencyGraph {
     }
 
     /// Updates the label index from a job that was in state `was` before its last change. If the
-    /// job has dependencies or other jobs depend on it, and the change is a start, a return to the
-    /// queue or the end, also adds this change to the queue of changes.
+    /// change is a start, a return to the job's queue or the end, also adds it to the queue of
+    /// changes. Changes of a job without dependencies and dependent jobs are not added.
     pub fn observe(&mut self, was: JobState, job: &Job) {
         self.labels.follow(job);
         if !self.is_tied(job) {

@@ -1,9 +1,9 @@
-//! Labels (Q29): names of jobs within a process group, which, as in Qube!, is a named group of jobs
-//! of one owner. All jobs of an owner without a process group form one group. Other jobs can wait
-//! for a label before a job with that label exists.
+//! Labels (Q29): names of jobs within a process group. As in Qube!, a process group is a named
+//! group of jobs of one owner. All jobs of an owner without a process group form one group. Other
+//! jobs can wait for a label before a job with that label exists.
 //!
-//! A job that waits for a label may start as soon as a job with that label starts or ends and then
-//! satisfies the condition. If a job with the label ends without satisfying the condition, the
+//! A job that waits for a label may start as soon as a job with that label satisfies the condition
+//! by its start or its end. If a job with the label ends without satisfying the condition, the
 //! waiting job continues to wait, because another job with the label can still be submitted, and
 //! the ended job can be rerun.
 

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::model::job::array::Elements;
 use crate::sched::fixture::{TestCluster, cluster};
 
-/// Counters of submitted jobs, with a cluster and resources to create jobs.
+/// Counters of submitted jobs. The cluster and the resources are needed to create jobs.
 struct CountedJobs {
     cluster: TestCluster,
     counters: JobCounters,

@@ -74,8 +74,8 @@ impl LimitUsers {
 }
 
 impl JobCounters {
-    /// Returns the usage of the limits on queued jobs that apply to at least one unfinished job.
-    /// A limit with a usage of 0 can be missing.
+    /// Returns the usage of each limit on queued jobs, if the limit applies to at least one
+    /// unfinished job. A limit with a usage of 0 can be missing.
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
         let mut all = Vec::new();

@@ -806,7 +806,7 @@ fn the_shortest_jobs_may_be_backfilled_first() {
 
 /// G7: the first cycle plans the start of job 2 on two of the nodes that job 1 releases, and starts
 /// job 4 on another node. The second cycle plans the same starts, although job 4 will have released
-/// its node by that time.
+/// its node when job 2 starts.
 #[test]
 fn g7_a_booking_stays_when_a_backfilled_job_has_started() {
     let mut fixture =

@@ -383,8 +383,8 @@ fn a_job_uses_only_the_reservation_that_it_requests() {
     );
 }
 
-/// Each of the two reservations has a queue with its own name. The jobs of such a reservation are
-/// ended when the reservation ends.
+/// Each of the two reservations has a queue with the name of the reservation. The jobs of such a
+/// reservation are ended when the reservation ends.
 #[test]
 fn a_job_ends_with_the_reservation_that_it_requests() {
     let fixture = cluster("2 x ncpus=4");

@@ -234,7 +234,7 @@ impl<'s> VictimSelection<'s> {
         let rule = &self.policy.preemption;
         let is_element = victim.job.index().is_some();
         let finishes = match rule.mode {
-            // Rerunnable jobs without the `PREEMPTEE` flag can only be requeued.
+            // A job that only `RESTARTPREEMPT` makes preemptible can only be requeued.
             _ if self.trigger == PreemptTrigger::Qos
                 && !self.is_preemptible_by_qos(victim, preemptor) =>
             {

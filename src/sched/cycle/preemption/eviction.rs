@@ -1,10 +1,9 @@
 //! Finds the victims that a waiting job needs, and preempts them.
 //!
-//! The search starts from the resources that are free once the jobs that are already being
-//! preempted have ended, minus the resources that their preemptors need. It removes candidates
-//! (running jobs that may be preempted) in order until the waiting job fits. Then it puts back
-//! every candidate that is not needed (Y12). If the job does not fit even when all candidates are
-//! removed, no job is preempted.
+//! The search starts from the resources that will be free when all preempted jobs have ended, minus
+//! the resources that their preemptors need. It removes candidates (running jobs that may be
+//! preempted) in order until the waiting job fits. Then it puts back every candidate that is not
+//! needed (Y12). If the job does not fit even when all candidates are removed, no job is preempted.
 
 use super::candidates::VictimSelection;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};

@@ -1,5 +1,6 @@
-//! Repair: preempts running jobs until no node is overcommitted, and no pool (account) or array
-//! exceeds its limit (Y8, G1, X16). These preemptions have no preemptor.
+//! Repair: preempts jobs on overcommitted nodes, and jobs of pools (accounts) and arrays that
+//! exceed a limit, as far as the jobs may be preempted (Y8, G1, X16). These preemptions have no
+//! preemptor.
 
 use super::eviction::FreedResources;
 use super::starving;

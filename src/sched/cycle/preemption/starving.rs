@@ -5,9 +5,9 @@
 //! The first stage preempts *preemptible* jobs for all starving parties. The second stage also
 //! preempts *aggressively preemptible* jobs, for aggressively starving parties.
 //!
-//! Each step starts from the free resources and frees more of them for one job, with victims of one
-//! node. After the step, no further jobs are preempted on that node for a time (the key `backoff`),
-//! so that no more jobs are preempted than needed.
+//! Each step preempts jobs on one node so that one waiting job fits on the freed resources and
+//! those that were already free. After the step, no further jobs are preempted on that node for a
+//! time (the key `backoff`), so that no more jobs are preempted than needed.
 
 use super::above_fair_share::{AboveFairShare, Assessor};
 use super::eviction::{EvictionOutcome, FreedResources};
@@ -102,7 +102,7 @@ pub fn shares(cycle: &CycleState) -> FairShares {
         .map(|start| start.job)
         .chain(awaited)
         .collect();
-    // A job that this cycle starts may also have held resources; the set contains it once.
+    // Resources may also be held for a job that this cycle starts; the set contains the job once.
     let ahead = PendingChanges {
         coming,
         preempted: preempted_jobs(cycle),
@@ -268,7 +268,7 @@ impl<'s> StarvationRun<'s> {
         job: Candidate,
         cycle: &CycleState,
     ) -> Option<Time> {
-        // A party that the decisions of this cycle give enough resources no longer starves.
+        // A party no longer starves if the decisions of this cycle give it enough resources.
         let tolerance = self.shares.patience(party).tolerance;
         if !self.shares.entitled(party)?.is_below(tolerance) {
             return None;

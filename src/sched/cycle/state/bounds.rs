@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl<'s> CycleState<'s> {
-    /// Sets the list of eligible jobs: the cycle considers only the listed jobs of the classes that
-    /// the list contains, and all jobs of other classes (M24).
+    /// Sets the list of eligible jobs (M24). If `eligible` contains a class, the cycle considers
+    /// only the listed jobs of the class; otherwise it considers all jobs of the class.
     pub fn set_eligible(&mut self, eligible: Eligible) {
         self.plan.eligible = eligible;
     }

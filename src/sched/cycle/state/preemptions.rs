@@ -250,7 +250,7 @@ impl<'s> CycleState<'s> {
         self.plan.starving = Some(starving);
     }
 
-    /// Until the time `until`, prevents further preemptions on a node for starving operations.
+    /// Keeps starving operations from preempting more jobs on a node before the time `until`.
     pub fn exempt_from_preemption(&mut self, ix: NodeIx, until: Time) {
         let name = self.state.cluster.node(ix).name.clone();
         if let Some(starving) = &mut self.plan.starving {

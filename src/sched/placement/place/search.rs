@@ -86,9 +86,9 @@ impl<'a> PlacementSearch<'a> {
         None
     }
 
-    /// The nodes to try for a chunk. If the candidates are classes, these are the nodes that
-    /// already have chunks of this request, and one unused node of each class. The unused nodes of
-    /// a class are interchangeable.
+    /// The nodes to try for a chunk. If the candidates are classes, one unused node of each class
+    /// is tried, because the unused nodes of a class are interchangeable. The nodes that already
+    /// have chunks of this request are tried, too.
     fn options(&self, trial: &TentativePlacement<'a>, chunk: usize) -> Vec<NodeIx> {
         match &self.candidates[chunk] {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),

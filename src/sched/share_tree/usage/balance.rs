@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 pub struct DecayingSum {
     /// The time of the sum.
     at: Time,
-    /// If usage decays by windows, the usage in each window before decay. Otherwise one decayed sum
-    /// under the key 0.
+    /// If usage decays by windows, the usage in each window, without decay. Otherwise one decayed
+    /// sum under the key 0.
     parts: BTreeMap<i64, f64>,
 }
 

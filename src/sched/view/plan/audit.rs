@@ -52,7 +52,7 @@ struct Audit<'a> {
     by_use: &'a [usize],
     pools: Pools,
     free: BTreeMap<NodeIx, FreeResources>,
-    /// The allocated CPU and GPU numbers: (node, whether it is a GPU, number).
+    /// The allocated CPU and GPU numbers: (node, whether the number is a GPU's, number).
     numbers: BTreeSet<(NodeIx, bool, u16)>,
     shared: SharedHosts,
 }

@@ -89,7 +89,7 @@ pub struct ClassKey {
 
 impl ClassKey {
     /// The ids under which a plan can store a verdict on all jobs of the class: the id of the
-    /// class, then the id of all classes of the same shape.
+    /// class, then the id that stands for all classes of the same shape.
     pub fn verdict_names(&self) -> [ClassId; 2] {
         [self.id, ClassId::of_shape(self.shape.id)]
     }

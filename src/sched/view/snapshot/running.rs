@@ -44,9 +44,9 @@ impl RunningJob {
 }
 
 impl ClusterState {
-    /// Records that a job holds these shares until `until` (`Time::NEVER` for a job without a
-    /// known end). The job is no longer a candidate. `exclusive` is the owner from a `Start` or
-    /// from [`JobOwner::of`], the job's `Place`, or `true` for exclusive nodes.
+    /// Records that a job holds these shares until `until` (`Time::NEVER` for a job without a known
+    /// end). The job no longer waits to be started. `exclusive` is a [`JobOwner`] (from a `Start`
+    /// or from [`JobOwner::of`]), the job's `Place`, or `true` for exclusive nodes.
     pub fn occupy(
         &mut self,
         id: JobId,
@@ -173,8 +173,8 @@ impl ClusterState {
 }
 
 impl ClusterState {
-    /// Sets the owner and the request of a running job. The job need not have been a candidate of
-    /// this state before.
+    /// Sets the owner and the request of a running job. The job need not have waited in this state
+    /// before.
     pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
         let holder = claimant.holder(&self.cluster.catalog);
         if self

@@ -84,7 +84,8 @@ impl ClusterState {
         }
     }
 
-    /// Makes the subjob that ends last the holder of a shared resource.
+    /// Makes the subjob that ends last the holder of a shared resource. `moved` is the subjob that
+    /// joins or leaves the sharers.
     fn set_holder(&mut self, place: SharedPlace, sharers: Sharers, moved: JobId) {
         let most = sharers
             .values()

@@ -28,10 +28,10 @@ impl ClusterState {
         self.wait(id).map_or(0, |wait| wait.bypassed)
     }
 
-    /// Adds the starts of a plan that passed a waiting job to the count of this job (M18).
+    /// Adds to the count of each waiting job the starts that pass the job in this plan (M18).
     ///
-    /// Only jobs with a planned start and the first blocked job are updated. Updating all blocked
-    /// jobs would make the time of each start proportional to the length of the queue.
+    /// Only the first blocked job and the jobs with a planned start are updated. Updating all
+    /// blocked jobs would make the time of each start proportional to the length of the queue.
     pub(in crate::sched::view) fn count_bypasses(&mut self, plan: &Plan) {
         for (id, passed) in passed(plan) {
             let Some(&(class, rank)) = self.jobs.get(&id) else {
@@ -59,8 +59,8 @@ impl ClusterState {
     }
 }
 
-/// The number of starts of a plan that pass each job; for an array, the starts that pass the first
-/// of its subjobs with a planned start.
+/// For each job, the number of starts that pass it in this plan. For an array, these are the starts
+/// that pass the first of its subjobs with a planned start.
 fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
     let mut passed: BTreeMap<JobId, u32> = BTreeMap::new();
     for (place, booking) in plan.bookings.iter().enumerate() {

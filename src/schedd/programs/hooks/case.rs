@@ -1,5 +1,4 @@
-//! A case: a request, or the start of a job, that hooks allow or refuse, with the changes by the
-//! hooks.
+//! A case: a request or a job start that hooks allow or refuse, and the changes that they made.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookEvent, hooks_at};
@@ -26,7 +25,7 @@ pub struct Case {
     pub hook_event: HookEvent,
     /// The hooks that have not finished, in their order.
     pub hooks: VecDeque<Hook>,
-    /// The attributes that hooks have set for a job to start.
+    /// The attributes that hooks have set on the job that is to start.
     pub set: Vec<AttributeSetting>,
     /// The last hook that has set an attribute; empty if none has.
     pub by: String,

@@ -1,5 +1,5 @@
-//! A queue of cases (requests or starts) for hooks, with limits on number and memory, and the
-//! running hooks.
+//! A queue of cases (requests or starts) for hooks, and the running hooks. The number and the
+//! memory of the cases are limited.
 
 use crate::model::hook::{Hook, HookAnswer};
 use crate::model::job_id::JobId;
@@ -21,8 +21,8 @@ const MAX_WAITING: usize = 4000;
 const MAX_WAITING_PER_USER: usize = 1000;
 /// Maximum memory of the scripts and environments of all undecided requests, in bytes.
 const MAX_BYTES: usize = 256 << 20;
-/// Maximum memory of the scripts and environments of the undecided requests of a user who is not an
-/// operator, in bytes.
+/// Maximum memory, in bytes, of the scripts and environments of a user's undecided requests, unless
+/// the user is an operator.
 const MAX_BYTES_PER_USER: usize = 64 << 20;
 
 /// A queue of cases, in order of arrival.

@@ -1,4 +1,4 @@
-//! Programs of hooks that `qmgr` imported. They are files in the installation, named after the hook
+//! The hook programs that `qmgr` imported. They are files in the installation, named after the hook
 //! and a digest of the content.
 
 use crate::model::hook::Hook;
@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Stores a program for a hook in a private directory. Returns its path. Earlier programs of the
-/// hook stay until [`remove_unused`] removes them.
+/// Stores a program for a hook in a private directory. Returns the program's path. Earlier programs
+/// of the hook stay until [`remove_unused`] removes them.
 pub fn store_program(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new()
         .recursive(true)
