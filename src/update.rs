@@ -66,8 +66,8 @@ pub enum Update {
     Event(Time, JobId, Event),
     /// A new or changed dependency between jobs, with its state.
     Tie(Tie, effects::TieState),
-    /// The id of a group of jobs, or the key of a single job; the reason why these jobs do not
-    /// start, and the time since when its code has not changed. None removes the reason.
+    /// Why the jobs of a group, or a single job, do not start. The number is the id of the group or
+    /// the key of the job. The time is the last change of the reason code. None removes the reason.
     Verdict(u64, Option<(Reason, Time)>),
     /// A job and its planned start; None removes the planned start.
     Promise(JobId, Option<PromisedStart>),

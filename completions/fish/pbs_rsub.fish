@@ -14,4 +14,4 @@ complete -c pbs_rsub -s u -d 'Value of the attribute User_List; stored and shown
 complete -c pbs_rsub -s g -d 'Value of the attribute group_list; stored and shown, without effect' -r
 complete -c pbs_rsub -s q -d 'Server: @server' -r
 complete -c pbs_rsub -l hosts -d 'Maintenance: reserve the hosts given as operands, even if jobs run on them (operators only)'
-complete -c pbs_rsub -l job -d 'Reserve the resources of the running job given as operand until its walltime ends, and move the job into the reservation'
+complete -c pbs_rsub -l job -d 'Reserve the resources of a running job (the operand) until its walltime ends, and move the job into the reservation'

@@ -49,7 +49,7 @@ conservative\t''
 lxf+easy\t''
 lxf+easy-sjbf\t''
 wfp3+easy\t''"
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l from -d 'Index of the first job of the trace to run, from 0' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l from -d 'Index of the first job to run (the first job of the trace has index 0)' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l first -d 'Number of jobs to run (default: all)' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l jobs-out -d 'Write the starts as CSV: job,submit,start,end,procs,nodes,via' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l plot -d 'Draw the schedule and the utilization over time as SVG into this file' -r -F

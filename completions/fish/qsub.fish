@@ -19,7 +19,7 @@ complete -c qsub -s R -d 'Remove the output file (o) or the error file (e) if th
 complete -c qsub -s S -d 'Shell that runs the script: path[@host],...' -r
 complete -c qsub -s u -d 'User to run as: user[@host],... Only the owner is accepted' -r
 complete -c qsub -s c -d 'Checkpoints: n, s, c, w, c=MINUTES or w=MINUTES. With n, the site never checkpoints the job; the other values are stored and shown but have no effect' -r
-complete -c qsub -s W -d 'Other attributes, separated by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (send SIGNAL this time before the walltime ends), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both stands for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (do not preempt the job, see lanai-scheduling(7)), interrupt=SIGNAL (sent instead of TERM when the job is preempted), notify=PATH (your own program; it reads JSON from standard input when the job begins, ends or fails; noded runs it as you, for at most 30 seconds, with 1 GB of memory and 256 processes, and then ends all its processes), the attributes of WHERE IT RUNS, or any attribute by name' -r
+complete -c qsub -s W -d 'Other attributes, separated by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (send SIGNAL when TIME of the walltime is left), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both stands for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (do not preempt the job, see lanai-scheduling(7)), interrupt=SIGNAL (sent instead of TERM when the job is preempted), notify=PATH (your own program; it reads JSON from standard input when the job begins, ends or fails; noded runs it as you, for at most 30 seconds, with 1 GB of memory and 256 processes, and then ends all its processes), the attributes of WHERE IT RUNS, or any attribute by name' -r
 complete -c qsub -s q -d 'Queue: queue, queue@server or @server' -r
 complete -c qsub -s J -d 'Job array: one subjob for each index from X to Y (X below Y), or for each Z-th index; at most M subjobs run at once (0: no limit). See ARRAYS' -r
 complete -c qsub -s v -d 'Variables of the job: NAME,NAME=VALUE,...; precede a comma in a value by a backslash, or quote the value' -r
@@ -30,7 +30,7 @@ complete -c qsub -s w -d 'Start the job in this directory; relative paths of fil
 complete -c qsub -s F -d 'Arguments of the script, quoted as one word; the same as words after the script' -r
 complete -c qsub -s C -d 'Prefix of directives in the script (default #PBS); with an empty prefix there are no directives' -r
 complete -c qsub -s I -d 'Interactive job: a shell on this terminal, on the allocated nodes. If a script is given, only its directives are used; its commands are not run. ~. at the start of a line ends the session, ~^Z suspends qsub'
-complete -c qsub -s V -d 'Export all environment variables to the job'
+complete -c qsub -s V -d 'Export all environment variables, except PBS_O_*, to the job'
 complete -c qsub -s h -d 'Hold the job until qrls releases it'
 complete -c qsub -l dry-run -d 'Show when and where the job would start; submit nothing, run no hooks'
 complete -c qsub -s n -d 'Use nodes exclusively, as with -W naccess=singlejob'

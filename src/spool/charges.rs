@@ -18,7 +18,7 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
          PRIMARY KEY (job, idx, attempt)) WITHOUT ROWID;
      CREATE INDEX charge_ended ON charge (ended);";
 
-/// Migration that adds the fraction of the usage that is charged.
+/// Migration that adds `factor`, by which the usage is multiplied.
 pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
 
 /// Migration that adds parts. Part 0 is the row for the end of an attempt. Each early release of

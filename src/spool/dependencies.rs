@@ -114,8 +114,8 @@ pub(super) fn exist(connection: &Connection) -> Result<bool, SpoolError> {
     Ok(connection.query_row("SELECT EXISTS (SELECT 1 FROM tie)", [], |row| row.get(0))?)
 }
 
-/// The dependencies that a job displays: on jobs that it waits for, of jobs that wait for it, and
-/// on the other jobs of its `runone` set.
+/// The dependencies that a job displays: its dependencies on other jobs, the dependencies of other
+/// jobs on it, and the other jobs of its `runone` set.
 pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
     let waits_for =
         "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other

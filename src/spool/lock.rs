@@ -60,8 +60,8 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Creates the directory of the spool of `home` and locks the spool. Fails if another process
-    /// holds the lock, another host uses the spool, or the file system is a network file system.
+    /// Creates the spool's directory in `home` and locks the spool. Fails if another process holds
+    /// the lock, another host uses the spool, or the file system is a network file system.
     pub fn take(home: &Home) -> Result<Lock, LockError> {
         let folder = home.spool();
         filesystem::make_private(&folder).map_err(|error| on(&folder, error))?;

@@ -59,8 +59,8 @@ pub fn send(
 
 /// Receives one packet. Returns its length and its descriptor, if any. None if the other end is
 /// closed and no packet is left. If no packet has arrived, blocks with `wait`, and otherwise
-/// returns [`io::ErrorKind::WouldBlock`]. A packet larger than `buffer` is lost, and returns
-/// [`io::ErrorKind::InvalidData`].
+/// returns [`io::ErrorKind::WouldBlock`]. If the packet is larger than `buffer`, returns
+/// [`io::ErrorKind::InvalidData`]; the packet is then lost.
 pub fn receive(
     socket: BorrowedFd,
     buffer: &mut [u8],

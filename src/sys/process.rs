@@ -235,9 +235,9 @@ pub enum ProcessEnd {
 pub enum Reaped {
     /// The child with this pid had ended and has been reaped.
     Ended(Pid, ProcessEnd),
-    /// The child exists, or there are children, but none has ended.
+    /// The given child has not ended. For any child: there are children, but none has ended.
     Living,
-    /// The child does not exist, or there are no children.
+    /// The given child does not exist. For any child: there are no children.
     NoChild,
 }
 

@@ -1,7 +1,7 @@
 //! Runs programs of the site and of users, except jobs: hooks, allocation scripts, programs that
 //! report system-wide resources, mailers. Except with [`start_in_foreground`], a program runs in a
-//! new process group, with limits on its run time and output. Callers poll descriptors. Only the
-//! functions named `wait` or `wait_*` block.
+//! new process group. Its output is limited, and its run time can be limited. Callers poll
+//! descriptors. Only the functions named `wait` or `wait_*` block.
 
 #![allow(
     clippy::disallowed_methods,
@@ -217,8 +217,8 @@ impl<'a> ProgramCall<'a> {
             .identity
             .map(|(account, groups)| (account.clone(), groups.to_vec()));
         let outlives_us = self.output == OutputMode::Discarded;
-        // SAFETY: between fork and exec only system calls are made. None of them allocates memory.
-        // Only `become_user` allocates memory, and only if root privileges could not be dropped.
+        // SAFETY: between fork and exec only system calls are made, and no memory is allocated. The
+        // exception is `become_user`, which allocates if root privileges could not be dropped.
         unsafe {
             command.pre_exec(move || {
                 if let Some(mut members) = members.as_ref() {

@@ -57,8 +57,8 @@ fn processors_of(quota: i64, period: i64) -> Option<u32> {
     u32::try_from(quota.div_ceil(period)).ok().map(|n| n.max(1))
 }
 
-/// Memory in kilobytes: the memory of the host, or the lowest limit of this process's cgroup and
-/// its ancestors if that is lower.
+/// Memory in kilobytes: the lower of the host's memory and the lowest limit of this process's
+/// cgroup and its ancestors.
 pub fn memory_kb() -> u64 {
     let files = limits("cgroup2", "memory.max")
         .into_iter()

@@ -95,8 +95,8 @@ pub fn expiry(name: &str) -> io::Result<Option<i64>> {
     }
 }
 
-/// Why a login shell does not permit logins: it is a program that refuses logins, or it is not in
-/// `/etc/shells`, if that file exists. None if the shell permits logins.
+/// Why a login shell does not permit logins: it is a program that refuses logins, or `/etc/shells`
+/// exists and does not contain it. None if the shell permits logins.
 pub fn login_shell_fault(shell: &Path) -> Option<&'static str> {
     let listed = std::fs::read_to_string("/etc/shells").ok();
     fault_of(shell, listed.as_deref())

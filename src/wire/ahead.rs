@@ -33,8 +33,9 @@ pub enum ForecastQuery {
     /// `qstat --usage`: usage by account and user, raw and decayed. Answered by
     /// [`ForecastAnswer::Usage`].
     Usage,
-    /// `qstat --priority` with job ids: the positions of these jobs among all waiting jobs, with
-    /// the waiting jobs before and after each of them. Answered by [`ForecastAnswer::Placed`].
+    /// `qstat --priority` with job ids: the positions of these jobs among all waiting jobs. Each
+    /// position comes with the next job ahead and the next job behind. Answered by
+    /// [`ForecastAnswer::Placed`].
     Places(Vec<JobId>),
     /// `qstat --priority`: all waiting jobs in the order in which a cycle considers them, or the
     /// first N of these jobs. Answered by [`ForecastAnswer::Queue`].
@@ -62,8 +63,8 @@ pub enum ForecastAnswer {
     /// several parts.
     JobForecast(Vec<JobForecast>),
     /// The numbers of copies that fit now, each with the time for which they fit, the largest
-    /// number first; empty if none fits. The error is the reason why a job with this request can
-    /// never start, or a reason other than a lack of resources why it cannot start now.
+    /// number first; empty if none fits. The error says why a job with this request can never
+    /// start, or why something other than a lack of resources keeps it from starting now.
     Windows(Result<Vec<FreeWindow>, Reason>),
     /// The explanation; None for a job that does not wait.
     Explained(Option<Box<Explanation>>),

@@ -75,8 +75,8 @@ pub enum Act {
 
 impl Act {
     /// Returns the request for one job; `only` restricts it to these subjobs of an array. As in
-    /// PBS, some actions do not allow a range of subjobs. Their request is only for the first
-    /// subjob; schedd refuses most of these actions for a subjob.
+    /// PBS, some actions do not allow a range of subjobs. For such an action, the request names
+    /// only the first subjob; schedd then usually refuses it.
     pub fn on(&self, job: JobId, only: Option<Indices>) -> ClientRequest {
         let whole = only.map_or(job, |only| JobId::element(job.number, only.at(0)));
         match self.clone() {

@@ -255,8 +255,8 @@ impl FrameSocket {
         self.receive_some(usize::MAX)
     }
 
-    /// Returns up to `most` messages, otherwise like [`FrameSocket::receive`]. Polling the socket
-    /// does not report messages that remain in the buffer, so call [`FrameSocket::has_more`].
+    /// Like [`FrameSocket::receive`], but returns at most `most` messages. Polling the socket does
+    /// not report messages that remain in the buffer, so call [`FrameSocket::has_more`].
     pub fn receive_some<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, FrameError> {
         let ended = if self.has_more() {
             false

@@ -329,8 +329,8 @@ pub enum Placing {
 /// A submitted job, before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
-    /// A random number of the client. Two submissions of a user with the same token create only one
-    /// job, so the client can repeat a submission that got no reply.
+    /// A random number of the client. If a user repeats a submission with the same token, no second
+    /// job is created, so the client can repeat a submission that got no reply.
     pub token: [u8; 16],
     /// Settings of attributes, in the order in which they take effect.
     pub settings: Vec<AttributeSetting>,
@@ -763,7 +763,8 @@ pub struct ScheddStatus {
     pub version: String,
     /// The directory of the spool.
     pub spool: Text,
-    /// Number of unfinished jobs in each state. An array counts once, and also each started subjob.
+    /// Number of unfinished jobs in each state. An array counts as one job; in addition, each of
+    /// its started subjobs counts.
     pub jobs: Vec<(JobState, u64)>,
     /// The name of each node, and true if the node responds.
     pub nodes: Vec<(String, bool)>,

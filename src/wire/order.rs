@@ -40,9 +40,9 @@ pub enum ScheddOrder {
     /// Start an attempt or a task. noded answers a repetition only with the current status. noded
     /// refuses an attempt if it knows an attempt of the job with a higher number.
     Start(Box<Launch>),
-    /// End the script of an attempt or one of its tasks by a first signal, and by SIGKILL after
-    /// `grace`. The order is also valid for an attempt that noded has not received. Then noded
-    /// never starts this attempt.
+    /// End the script or a task of an attempt by a first signal, and by SIGKILL after `grace`. The
+    /// order is also valid for an attempt that noded has not received. Then noded never starts this
+    /// attempt.
     Cancel {
         /// The job.
         job: JobId,
@@ -59,7 +59,7 @@ pub enum ScheddOrder {
         /// again.
         again: bool,
     },
-    /// Send a signal to the processes of the script or of one of the tasks of an attempt.
+    /// Send a signal to the processes of an attempt's script or of an attempt's task.
     Signal {
         /// The job.
         job: JobId,
@@ -107,8 +107,8 @@ pub enum ScheddOrder {
         job: JobId,
         /// The attempt.
         attempt: Attempt,
-        /// noded's number of the connection that sent the request; None for all processes that wait
-        /// for these tasks.
+        /// [`TaskRequest::asker`] of the answered request; None for all processes that wait for
+        /// these tasks.
         asker: Option<u64>,
         /// The news, such as the answer to a request.
         news: TaskNews,
@@ -135,7 +135,7 @@ pub enum ScheddOrder {
         /// The text of the node file.
         nodes: String,
     },
-    /// Suspend all processes of the script of an attempt or of one of its tasks. Answered by
+    /// Suspend all processes of an attempt's script or of an attempt's task. Answered by
     /// [`AttemptStatus::Suspended`]. A repetition has no effect.
     Suspend {
         /// The job.
@@ -287,8 +287,8 @@ pub enum NodeReport {
     Hello {
         /// The kernel's boot id.
         boot: String,
-        /// The identity of noded's state directory, which contains the records of all attempts: 32
-        /// hexadecimal digits.
+        /// The identity of noded's state directory: 32 hexadecimal digits. The directory contains
+        /// the records of all attempts.
         directory: String,
         /// The nodes of this noded.
         nodes: Vec<NodeFacts>,

@@ -1,5 +1,5 @@
 //! Serialization of byte strings as a whole, for `#[serde(with)]`. Without this module, serde reads
-//! a `Vec<u8>` number by number, which is slow. The written format is the same.
+//! a `Vec<u8>` number by number, which is slow. The module does not change the written format.
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::ser::Serializer;

@@ -33,7 +33,7 @@ pub enum TaskClientMessage {
         /// `PBS_JOBCOOKIE`.
         cookie: String,
     },
-    /// A further message. The process sends each request after the reply to its previous message.
+    /// A further message. The process may send it before the reply to its previous message.
     Request(TaskRequestKind),
 }
 
@@ -95,7 +95,7 @@ pub struct TaskRequest {
     pub attempt: Attempt,
     /// The task to which the process belongs; 0 for the script.
     pub task: TaskNumber,
-    /// noded's number of the connection.
+    /// The number that noded gave to the connection of the process.
     pub asker: u64,
     /// The request.
     pub kind: TaskRequestKind,

@@ -4,7 +4,7 @@
 //! are taken from the current time, with these exceptions: a time without a day means tomorrow if
 //! the time has passed; a day without a month means the next month if the day has passed; a month
 //! and day without a year mean the next year if the day has passed. As in PBS, the current minute
-//! without a day means tomorrow, even if the given seconds are in the future.
+//! counts as passed: without a day, it means tomorrow, even if its seconds are in the future.
 
 use crate::model::time::Wall;
 use chrono::{

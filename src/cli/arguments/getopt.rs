@@ -74,8 +74,8 @@ pub fn read_matches<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Failur
     T::from_arg_matches(matches).map_err(|error| from_clap(&error))
 }
 
-/// Settings shared by all PBS commands: a command may define `-h` and `-V`, the last occurrence of
-/// a repeated option counts, and `--help` and `--version` are described after the options.
+/// Settings that most PBS commands share: a command may define `-h` and `-V`, the last occurrence
+/// of a repeated option counts, and `--help` and `--version` are described after the options.
 pub fn pbs(command: Command) -> Command {
     command
         .disable_help_flag(true)

@@ -110,10 +110,10 @@ pub struct JobOptions {
     #[arg(short = 'c', value_name = "interval", help_heading = EXECUTION)]
     pub checkpoint: Option<OsString>,
     /// Other attributes, separated by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see
-    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (send SIGNAL this time before the
-    /// walltime ends), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both stands
-    /// for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if it
-    /// fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand),
+    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (send SIGNAL when TIME of the
+    /// walltime is left), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both
+    /// stands for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if
+    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand),
     /// no_preempt=true (do not preempt the job, see lanai-scheduling(7)), interrupt=SIGNAL (sent
     /// instead of TERM when the job is preempted), notify=PATH (your own program; it reads JSON
     /// from standard input when the job begins, ends or fails; noded runs it as you, for at most 30
@@ -326,7 +326,7 @@ fn merge_dependencies(settings: &mut Vec<AttributeSetting>) {
     }
 }
 
-/// Checks the syntax of the value of an attribute. True for attributes that only the server checks.
+/// Checks the syntax of an attribute's value. True for attributes that only the server checks.
 fn is_well_formed(name: &str, value: &str) -> bool {
     match name {
         "depend" => ParsedDependency::parse(value, None) != Err(DependencyFault::Malformed),

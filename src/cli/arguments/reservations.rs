@@ -64,8 +64,8 @@ fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
         .ok_or_else(|| Failure::usage(format!("illegal -{letter} time value")))
 }
 
-/// Parses the start (`-R`) and the end (`-E`). An end without a date that is not after the start
-/// is moved by whole days until it is.
+/// Parses the start (`-R`) and the end (`-E`). If the end has no date and is not after the start,
+/// it is moved by whole days until it is after the start.
 pub fn bounds(
     from: Option<&OsString>,
     to: Option<&OsString>,

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
-/// The largest script, in bytes: the default of PBS's `jobscript_max_size`.
+/// Maximum size in bytes of a script that is read: PBS's default of `jobscript_max_size`. The
+/// server's own maximum is lower.
 const LIMIT: u64 = 100 << 20;
 
 /// The default name of a job without a script file.

@@ -12,7 +12,7 @@ use crate::wire::client::ClientError;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The exit status for a wrong command line.
+/// The usual exit status for a wrong command line.
 pub const USAGE: u8 = 2;
 
 /// The usual exit status if no server responds: PBS's error number 15010 modulo 256.
@@ -65,7 +65,7 @@ impl Failure {
         Failure::new(code, "")
     }
 
-    /// The failure for a server that does not respond for the reason `why`.
+    /// The failure for a server that does not respond. `why` is the reason.
     pub fn server_unreachable(why: &str) -> Failure {
         let text = format!("cannot connect to server: {why} (errno=15010)");
         Failure {

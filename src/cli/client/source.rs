@@ -1,5 +1,5 @@
 //! The source of answers for commands that change nothing: usually the spool (schedd's database) if
-//! the caller owns it, else schedd. schedd uses the same query function.
+//! the caller owns it, else schedd. schedd answers with the function that reads the spool here.
 
 use crate::config::Config;
 use crate::config::overrides::description::Described;
@@ -59,7 +59,7 @@ pub struct Answers {
     pub reservations: Vec<Reservation>,
     /// Events, for a question about the events of a job.
     pub events: Vec<(Time, Event)>,
-    /// The number of characters of the longest job id; None if the answer does not contain it.
+    /// Upper bound for the number of characters of the job ids; None if the answer has no bound.
     pub longest: Option<u32>,
     /// Totals, for a question about totals of accounting entries.
     pub tallies: Vec<RequestTotals>,

@@ -72,8 +72,8 @@ pub struct PbsRsubArgs {
     /// Maintenance: reserve the hosts given as operands, even if jobs run on them (operators only)
     #[arg(long = "hosts")]
     pub whole: bool,
-    /// Reserve the resources of the running job given as operand until its walltime ends, and move
-    /// the job into the reservation
+    /// Reserve the resources of a running job (the operand) until its walltime ends, and move the
+    /// job into the reservation
     #[arg(long = "job")]
     pub of_job: bool,
     /// Hosts for --hosts, or the job for --job

@@ -142,7 +142,7 @@ fn environment() -> Vec<u8> {
     environ
 }
 
-/// The lines of the node file on which tasks run, counted from 0.
+/// For each task, the number of its line in the node file, from 0.
 fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
     let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
     match (&args.copies, &args.index, &args.host) {

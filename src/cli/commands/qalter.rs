@@ -21,8 +21,8 @@ pub struct QalterArgs {
     /// Holds: letters of u (user), o (operator), s (system), p (password), or n (none)
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// System priority, 0 to 1000000, or none to remove it (operators only). The job precedes all
-    /// jobs with a lower system priority or without a system priority
+    /// System priority, 0 to 1000000, or none to remove it (operators only). In its tier (see
+    /// lanai-scheduling(7)), the job precedes jobs with a lower or no system priority
     #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
     /// Run failed or deleted jobs again: each job returns to its queue and keeps its id. For an

@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
 
 /// Exit status if `-a` ended qmgr at an error, as in PBS.
 const ABORTED: u8 = 2;
-/// Exit status if the server is unreachable or unknown, as in PBS.
+/// Exit status if the server is unreachable or unknown when qmgr starts, as in PBS.
 const NO_SERVER: u8 = 3;
 /// Exit status of `-c` after a syntax error, as in PBS.
 const SYNTAX: u8 = 4;
@@ -104,8 +104,8 @@ struct Session<'a> {
     /// The active objects, to which commands without names apply.
     active: BTreeMap<ObjectKind, Vec<String>>,
     history: Vec<String>,
-    /// The objects and the limit of the previous command, if this command set only one limit, with
-    /// `=`; otherwise None. Always None if `is_read` is false.
+    /// If the previous command set only one limit, with `=`: the objects and the limit of that
+    /// command; otherwise None. Always None if `is_read` is false.
     last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
     /// True if commands are read from standard input, and standard input is not a terminal.
     is_read: bool,

@@ -104,7 +104,7 @@ pub struct QstatArgs {
     /// Add the hosts of each job
     #[arg(short = 'n', help_heading = OUTPUT)]
     hosts: bool,
-    /// With -n, -s or -f: print hosts, comment or attribute without wrapping, on one line
+    /// Print hosts (-n), comments (-s) or attributes (-f) on one line, without wrapping
     #[arg(short = '1', help_heading = OUTPUT)]
     one_line: bool,
     /// Use 120 columns; with -f, print each attribute on one line
@@ -396,7 +396,7 @@ impl QstatArgs {
         let history = if self.finished {
             History::Finished
         } else if self.history || !self.watched_jobs().is_empty() {
-            // --watch still shows a job when the job has ended.
+            // --watch shows a job even after its end.
             History::All
         } else {
             History::Live

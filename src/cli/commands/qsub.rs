@@ -58,7 +58,7 @@ pub struct QsubArgs {
     /// quote the value
     #[arg(short = 'v', value_name = "variable_list", help_heading = job_options::COMMON)]
     pub variables: Option<OsString>,
-    /// Export all environment variables to the job
+    /// Export all environment variables, except PBS_O_*, to the job
     #[arg(short = 'V', help_heading = job_options::COMMON)]
     pub all_variables: bool,
     /// Hold the job until qrls releases it
@@ -238,7 +238,7 @@ fn check_array_options(wanted: &SubmissionOptions) -> Result<(), Failure> {
     if wanted.sets("max_run_subjobs") && array.contains('%') {
         return Err(Failure::usage("multiple max_run_subjobs values found"));
     }
-    // The letter j requests mail for each subjob, and requires a letter of an event.
+    // The letter j requests mail for each subjob. It needs another letter that selects an event.
     if mail == "j" {
         return Err(illegal('m'));
     }

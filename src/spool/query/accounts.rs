@@ -42,8 +42,8 @@ fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolE
     Ok((conditions.join(" AND "), values))
 }
 
-/// Passes totals of the records that match `inquiry` to `each`: one for each combination of values
-/// of `keys`. Without keys, passes one total of all matching records.
+/// Passes to `each` the totals of the records that match `inquiry`: one total for each combination
+/// of values of `keys`. Without keys, passes one total of all matching records.
 pub(super) fn tallies(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -109,7 +109,7 @@ fn sums(row: &Row, from: usize) -> Result<UsageTotals, SpoolError> {
     })
 }
 
-/// Passes the records that match `inquiry` to `each`. If `jobs` is empty, these are the records of
+/// Passes to `each` the records that match `inquiry`. If `jobs` is empty, these are the records of
 /// all jobs in the order of the job numbers; otherwise the records of `jobs`, in the order of
 /// `jobs`. The id of an array stands for all its subjobs.
 pub(super) fn entries(

@@ -153,7 +153,7 @@ pub(super) fn longest_id(job: &Job) -> u32 {
     length(last.unwrap_or(job.id))
 }
 
-/// Upper bound for the length of the ids of matching jobs, and of the subjobs of matching arrays.
+/// Upper bound for the id lengths of the matching jobs, and of the subjobs of the matching arrays.
 pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
     let (condition, values) = condition(filter);
     let sql = format!("SELECT max(id) FROM job WHERE {condition}");

@@ -172,7 +172,7 @@ impl SpoolSearch<'_> {
         Ok(self.array.clone())
     }
 
-    /// Passes all visible jobs that match `filter` to `each`.
+    /// Passes to `each` all visible jobs that match `filter`.
     pub(super) fn all(mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let shows_elements = filter.arrays.shows_elements();
         if shows_elements {
@@ -410,8 +410,8 @@ pub(super) fn texts_of(job: &Job) -> usize {
     serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
-/// If the verdict that a job can never run comes more than this time after the job became eligible,
-/// the job could have run before. Then the time of the verdict is displayed.
+/// Limit for the time between a job's eligibility and the verdict that the job can never run. After
+/// a longer time, the job could have run before, and the time of the verdict is displayed.
 const LATER: Span = Span::seconds(10);
 
 /// The key of a verdict: the class of a job (jobs that are equal for scheduling), and the shape of

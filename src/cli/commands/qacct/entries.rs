@@ -41,7 +41,7 @@ enum EntryForm {
 }
 
 impl<'a> EntryWriter<'a> {
-    /// Begins the output. `all` is false if only the entries of the jobs of `-j` are written.
+    /// Begins the output. `all` is false if `-j` selects jobs.
     pub fn begin(
         format: AccountFormat,
         all: bool,

@@ -395,9 +395,9 @@ impl<'t> CommandParser<'t> {
     }
 }
 
-/// Detects errors that PBS's `qmgr` reports without the server: unknown attributes of the server,
-/// and malformed limits. The error is an offset in `text`, which is the rest of the command from
-/// the value on.
+/// Detects errors that PBS's `qmgr` reports before it sends a request: unknown attributes of the
+/// server, and malformed limits. The error is an offset in `text`. `text` begins with the value and
+/// extends to the end of the command.
 fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
     let is_unknown = object == ObjectKind::Server && known.is_none();

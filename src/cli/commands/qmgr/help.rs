@@ -59,7 +59,7 @@ const TOPICS: &[(&str, &str)] = &[
     (
         "print",
         "print object [name[,name...]] [attribute[,...]]\n\
-        The command print server prints the resources, the queues and the server.\n",
+        Without attributes, print server prints the resources and queues, too.\n",
     ),
     (
         "import",
@@ -75,7 +75,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("history", "Shows the commands given so far.\n"),
     (
         "attributes",
-        "See qmgr(8); the command list shows the attributes that are set.\n",
+        "See qmgr(8). To see the attributes that are set, use list.\n",
     ),
     (
         "operators",

@@ -1,5 +1,5 @@
-//! `import hook` makes a copy of a file the program of a hook; `export hook` prints the program or
-//! writes it to a file.
+//! `import hook` copies a file; the copy becomes the program of a hook. `export hook` prints the
+//! program or writes it to a file.
 
 use super::grammar::{Command, CommandWord};
 use super::{Session, exit};

@@ -180,7 +180,7 @@ impl ConfiguredObjects {
             }
             QmgrObject::Sched => {
                 // The state is always `idle`: schedd answers questions only between cycles, and the
-                // answers do not show whether a cycle runs.
+                // spool does not show whether a cycle runs.
                 let values = [
                     ("sched_host", &*server.host),
                     ("pbs_version", &*server.version),
@@ -379,7 +379,8 @@ fn in_quotes(text: &str) -> String {
     }
 }
 
-/// The comment above the objects of a kind in `print`, and above all resources in `list`.
+/// The comment before the objects of a kind in `print`, and before the resources in a `list` of all
+/// resources.
 pub fn heading(object: ObjectKind) -> &'static str {
     match object {
         ObjectKind::Resource => "#\n# Create resources and set their properties.\n#\n",

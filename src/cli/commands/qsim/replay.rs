@@ -54,7 +54,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(shorthand::names()))]
     policy: Option<String>,
 
-    /// Index of the first job of the trace to run, from 0
+    /// Index of the first job to run (the first job of the trace has index 0)
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     from: usize,
 

@@ -1,4 +1,5 @@
-//! Prints jobs as they are found, so that a list of a million jobs need not be in memory.
+//! Prints jobs as they are found, if the format permits. A list of a million jobs then need not be
+//! in memory.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::output::alternate_list;
@@ -30,7 +31,7 @@ pub struct Display<'a> {
     out: &'a mut dyn Write,
     /// The server facts; None before they have been received.
     server: Option<ServerFacts>,
-    /// The length of the longest id without the server name; None if unknown.
+    /// Upper bound for the length of ids without the server name; None if unknown.
     longest: Option<usize>,
     scores: Scores,
     /// Found jobs that have not been printed, as rows.

@@ -1,8 +1,8 @@
 //! `qstat --watch`: prints the output again whenever it changes, without polling.
 //!
-//! schedd reports each change. qstat then queries as without `--watch`, and prints nothing if the
-//! output is the same. On a terminal, the new output replaces the old output; in a file or pipe, it
-//! follows after an empty line. JSON output has one document per line.
+//! schedd reports each change. After a report, qstat repeats its query, and prints nothing if the
+//! output is unchanged. On a terminal, the new output replaces the old output; in a file or pipe,
+//! the new output follows after an empty line. JSON output has one document per line.
 
 use super::no_server;
 use crate::cli::client::exit::Failure;
@@ -27,7 +27,7 @@ use std::os::fd::AsFd;
 pub struct WatchedView {
     /// The jobs for which changes are reported.
     pub of: WatchedJobs,
-    /// The watch ends when these jobs have finished. If empty, no end of a job ends the watch.
+    /// The watch ends when these jobs have finished. If empty, it continues even if jobs finish.
     pub until: BTreeSet<JobId>,
     /// True for JSON output.
     pub json: bool,
