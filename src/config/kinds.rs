@@ -228,7 +228,7 @@ impl<K: Kind> Kind for Optional<K> {
 }
 
 /// The kind for a value, or for a word that means no value, such as `"never"`. qmgr neither
-/// displays nor sets such values.
+/// displays nor sets values of this kind.
 pub struct OrWord<K> {
     /// The word.
     pub word: &'static str,

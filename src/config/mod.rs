@@ -103,14 +103,13 @@ pub struct ServerConfig {
     pub reserving: ReservationLimits,
     /// Whether to refuse a job that could not run even if all nodes were free (P24).
     pub refuse_impossible: bool,
-    /// Defaults for resources of a job that neither the job nor its queue sets
+    /// Defaults for a job's resources that neither the job nor its queue sets
     /// (`resources_default`).
     pub defaults: ResourceList,
-    /// Defaults for resources of each chunk that neither the job nor its queue sets
-    /// (`default_chunk`).
+    /// Defaults for a chunk's resources that neither the job nor its queue sets (`default_chunk`).
     pub chunk_defaults: ResourceList,
-    /// The largest amounts that a job may request of resources that its queue does not limit
-    /// (`resources_max`).
+    /// The largest amounts that a job may request (`resources_max`). A limit of the job's queue on
+    /// a resource replaces the amount for this resource.
     pub most: ResourceList,
     /// Whether several users share the installation. The installation that `/etc/lanai/lanai.toml`
     /// selects is always shared.
@@ -183,8 +182,8 @@ pub struct LaunchConfig {
     /// may have on one host; 0 for no limit.
     pub max_processes: u32,
     /// The time in which a node must report a job's start, in addition to the time limits of hooks
-    /// and the prologue; None for no limit. No limit applies to a job with files to stage in or a
-    /// private directory.
+    /// and the prologue; None for no limit. No limit applies to a job that has a private directory
+    /// or files to stage in.
     pub start_timeout: Option<Span>,
     /// The longest time for staging in a job's files, and again for staging them out.
     pub staging_timeout: Span,

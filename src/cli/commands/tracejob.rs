@@ -175,7 +175,7 @@ impl TracejobArgs {
         Err(Failure::new(FAILED, text))
     }
 
-    /// The lines of a job that the options select; empty for an unknown job.
+    /// The lines of a job, except those that the options omit; empty for an unknown job.
     fn lines(
         &self,
         id: JobId,

@@ -156,10 +156,10 @@ pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     }
 }
 
-/// `% done`: the used percentage of the requested processor time or walltime, the higher one if
-/// both are requested, at most 100; 0 if neither is requested. `--` unless the job is running,
-/// suspended or finished, or is an array that has begun. `spent` contains the requested and the
-/// used time, for processor time and for walltime.
+/// `% done`: the used percentage of the requested processor time or walltime, at most 100. If both
+/// are requested, the higher percentage; if neither is requested, 0. `--` if the job is not
+/// running, suspended, begun (an array) or finished. `spent` contains the requested and the used
+/// time, for processor time and for walltime.
 pub fn percent_done(spent: &[(Option<Span>, Span)], state: JobState) -> String {
     let known = spent.iter().filter_map(|(requested, used)| {
         Some((requested.filter(|requested| requested.0 > 0)?, used))

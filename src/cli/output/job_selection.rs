@@ -83,7 +83,7 @@ pub enum FoundJobs {
 pub trait Show {
     /// Receives the server facts; called first.
     fn server(&mut self, server: &ServerFacts);
-    /// Receives the length of the longest id among the jobs that follow, without the server name.
+    /// Receives the length of the longest id, without the server name, among the jobs that follow.
     /// Not called if the length is unknown, or if there are operands and none displays subjobs.
     fn longest(&mut self, characters: usize);
     /// Receives the next jobs.
@@ -93,7 +93,7 @@ pub trait Show {
 /// Finds the jobs and passes them to `show`. Returns a failure for each malformed operand, for each
 /// unknown job or queue, for each job or queue of another server, and, without `-x` and `-H`, for
 /// each finished job that is named by id. If finished jobs are requested and the server keeps no
-/// history, returns a failure for every operand, or one failure without operands.
+/// history, returns one failure for each operand; if there are no operands, a single failure.
 pub fn find(
     wanted: &JobQuery,
     operands: &[OsString],

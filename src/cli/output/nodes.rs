@@ -315,7 +315,7 @@ fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<St
         .collect()
 }
 
-/// Maximum number of slots displayed for one job. No node has more processors.
+/// Maximum number of slots displayed for one job. Real nodes have fewer processors.
 const SLOTS_SHOWN: usize = 1 << 16;
 
 /// Adds the assigned amounts of consumable node resources.
@@ -332,8 +332,8 @@ fn assigned_resources<'a>(
         .filter(|(_, d)| d.consumable && d.host_level)
     {
         let sum = sums.get(name).copied().unwrap_or(0);
-        // As in PBS, text and DSV list an amount of 0 on every node for built-in resources other
-        // than ngpus, and for all other resources on the nodes that have them.
+        // As in PBS, text and DSV also list amounts of 0: on every node for a built-in resource
+        // other than ngpus; for any other resource, on the nodes that have the resource.
         let expected = Resources::builtin().get(name).is_some() && name != "ngpus";
         let listed = expected || record.node.facts.available.contains_key(name);
         if sum != 0 || (listed && format != NodeFormat::Json) {

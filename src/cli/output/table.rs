@@ -1,5 +1,5 @@
-//! Text tables. Columns are as wide as their widest cells (with heads and a rule, or without), or
-//! have a fixed width.
+//! Text tables, with or without heads. Columns are as wide as their widest cells, or have a fixed
+//! width.
 
 use std::io::{self, Write};
 

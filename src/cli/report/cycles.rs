@@ -1,5 +1,6 @@
 //! `qstat --cycles`: the last scheduling cycles and their triggers (Q1, X2). The spool can lack the
-//! latest cycles; therefore the spool is read only if no running schedd answers.
+//! latest cycles. Therefore a running schedd is queried first, and the spool only if no schedd
+//! answers.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::source::{Answers, QuerySource};

@@ -101,7 +101,7 @@ impl JobEfficiency {
 #[derive(Debug)]
 enum EfficiencyReport {
     One(Box<JobEfficiency>),
-    /// The description of the jobs, and the distributions of the used fractions of their requests.
+    /// The description of the jobs, and how they used their requests.
     Many(String, Box<Distributions>),
 }
 

@@ -150,8 +150,8 @@ impl StartTable<'_> {
         )
     }
 
-    /// Two cells for a job that is not waiting to be scheduled: the start, or `--` unless the job
-    /// runs or is suspended, and the comment.
+    /// Two cells for a job that is not waiting to be scheduled: the start and the comment. If the
+    /// job neither runs nor is suspended, the start is `--`.
     fn started(&self, record: &JobRecord) -> (String, String) {
         let comment = comment::of(record, &self.context.server).into_owned();
         match &record.job.life.run {

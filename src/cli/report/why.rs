@@ -24,8 +24,8 @@ use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{JobRecord, Question, ServerFacts};
 
-/// Explains why the jobs `ids` wait, as text or JSON. The text for a job that does not wait only
-/// gives its state. With `verbose`, the text lists the obstacles at all stages.
+/// Explains why the jobs `ids` wait, as text or JSON. For a job that does not wait, the text gives
+/// only the state. With `verbose`, the text lists the obstacles at all stages.
 pub fn report(
     context: &mut ReportContext,
     ids: &[JobId],

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 const REPEAT_AFTER: Span = Span::seconds(2);
 /// The delay between two attempts to connect to noded.
 const RECONNECT_PAUSE: Span = Span(100);
-/// The time without a connection to noded after which a message is printed.
+/// A message is printed if there is no connection to noded for this time.
 const REPORT_AFTER: Span = Span::seconds(5);
 
 /// The job and task that this process belongs to, as its environment states.
@@ -40,8 +40,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Reads the membership from the environment. None if a variable is missing or invalid, as
-    /// outside of jobs.
+    /// Reads the membership from the environment. None if a variable is missing or invalid, for
+    /// instance outside of jobs.
     pub fn of_this_process() -> Option<Membership> {
         Some(Membership {
             socket: env::var("LANAI_TASKS")
@@ -160,9 +160,10 @@ impl TaskSet {
         })
     }
 
-    /// Starts a task for each number in `slots`: the number, from 0, of a line of the node file.
-    /// Waits until all tasks have ended, or, with the option `leave`, until all tasks have started.
-    /// Returns false if pbsdsh was interrupted; the caller must then not start further tasks.
+    /// Starts a task for each of the `slots`. A slot is a line of the node file; lines are numbered
+    /// from 0. Waits until all tasks have ended, or, with the option `leave`, until all tasks have
+    /// started. Returns false if pbsdsh was interrupted; the caller must then not start further
+    /// tasks.
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
         for &slot in slots {
@@ -248,8 +249,8 @@ impl TaskSet {
         FrameSocket::new(stream)
     }
 
-    /// Marks the tasks that `is_selected` selects as not requested, so that requests for them are
-    /// sent again.
+    /// Clears `is_requested` of the tasks that `is_selected` accepts, so that requests for these
+    /// tasks are sent again.
     fn reset_requests(&mut self, is_selected: impl Fn(&TaskMember) -> bool) {
         self.connection.awaits_reply = false;
         self.connection.repeat_at = clock::monotonic() + REPEAT_AFTER;
@@ -260,9 +261,9 @@ impl TaskSet {
         }
     }
 
-    /// Sends the next request for tasks that need a request: to start tasks or to report their
-    /// states, or after an interruption, to end tasks and report their states. While an earlier
-    /// request has no reply, sends nothing for up to `REPEAT_AFTER`.
+    /// Sends the next request for tasks that need a request: to start the tasks, or to report their
+    /// states. After an interruption, the request is to end the tasks and to report their states.
+    /// While an earlier request has no reply, sends nothing for up to `REPEAT_AFTER`.
     fn send_next_request(&mut self) {
         if self.connection.repeat_at <= clock::monotonic() {
             let unanswered = self.connection.awaits_reply;
@@ -378,9 +379,8 @@ impl TaskSet {
         }
     }
 
-    /// Forgets the tasks without a reported state that still need a request, and requests the end
-    /// of all other tasks.
-    /// `status` becomes the exit status of pbsdsh, unless a task fails.
+    /// Forgets the tasks that still need a request and have no reported state, and requests the end
+    /// of all other tasks. `status` becomes the exit status of pbsdsh, unless a task fails.
     fn interrupt(&mut self, status: u8) {
         self.interrupted = Some(status);
         self.members

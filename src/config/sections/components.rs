@@ -142,8 +142,8 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
             &mut c.policy.precedence.components.priorities.queue
         })
         .text(
-            "The priorities of queues; \"*\" for all other queues. Without \"*\", these have the \
-             priority of [[queue]].",
+            "The priorities of queues; \"*\" for all other queues. Without \"*\", a queue not listed \
+             has the priority of its [[queue]].",
         )
         .example("{ express = 2880 }"),
     ],
@@ -225,8 +225,8 @@ static RESOURCE: Table<Config> = Table::new(
             component_part(c, ComponentKind::Resource, "processor_equivalents")
         })
         .text(
-            "The weight of the processor equivalents: all processors times the largest part of a \
-             resource that the job requests.",
+            "The weight of the processor equivalents: all processors times the largest part \
+             that the job requests of any resource.",
         ),
         &key("walltime", WEIGHT, |c| {
             component_part(c, ComponentKind::Resource, "walltime")

@@ -45,7 +45,7 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("grace", time("a time, such as \"10s\""), |c| {
             &mut c.launch.grace
         })
-        .text("The time between TERM and KILL for a job that qdel, qrerun or a time limit ends."),
+        .text("The time between TERM and KILL when qdel, qrerun or a time limit ends a job."),
         &key("overrun", time("a time, such as \"30s\""), |c| {
             &mut c.launch.overrun
         })
@@ -74,7 +74,7 @@ pub static LAUNCH: Table<Config> = Table::new(
             whole("a whole number of at least 1", |count| *count > 0),
             |c| &mut c.launch.rules.retries.most,
         )
-        .text("The number of failed starts in a row after which a job is held."),
+        .text("A job is held after this number of failed starts in a row."),
         &key("retry", RETRY, |c| &mut c.launch.rules.retries.first).text(
             "The delay after a first failed start; further failures in a row double the delay.",
         ),

@@ -100,7 +100,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("exempt", time("a time, such as \"60s\""), |c| {
             &mut c.policy.preemption.exempt
         })
-        .text("The time after the start of a job in which the job is not preempted."),
+        .text("A job is not preempted for this time after its start."),
         &key("preempted_boost", BOOLEAN, |c| {
             &mut c.policy.preemption.boost
         })

@@ -127,7 +127,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         ),
         &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
             .text(
-                "The value of the factor queue for jobs of the queue, from 0 to 1; see \
+                "The value of the factor \"queue\" for the queue's jobs, from 0 to 1; see \
                  [order.weights].",
             )
             .default("the queue's priority divided by 1024")
@@ -139,9 +139,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, queues| route(q).destinations = queues,
         )
         .pbs(&["route_destinations"])
-        .text(
-            "The queues to which a routing queue moves jobs, in the order in which they are tried.",
-        )
+        .text("The destinations of a routing queue, in the order in which they are tried.")
         .default("none")
         .example("[\"workq\"]"),
         &computed(
@@ -185,7 +183,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, time| route(q).retry_time = time,
         )
         .pbs(&["route_retry_time"])
-        .text("The time after which a job that no destination has accepted is tried again.")
+        .text("If no destination has accepted a job, the time after which the job is tried again.")
         .default("\"30s\"")
         .example("\"30s\""),
         &key("from_route_only", BOOLEAN, |q| &mut q.queue.from_route_only)

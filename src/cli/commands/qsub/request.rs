@@ -89,9 +89,9 @@ pub(super) struct SubmissionPlan {
     pub(super) remarks: Vec<String>,
 }
 
-/// The job that qsub would submit for this command line, or the failure that qsub would report, if
-/// the script file or standard input contained `script`. The server's default options are not
-/// applied.
+/// The job that qsub would submit for this command line, or the failure that qsub would report.
+/// `script` stands for the content of the script file or of standard input. The server's default
+/// options are not applied.
 pub fn submission_of(
     words: Vec<OsString>,
     script: &[u8],
@@ -290,8 +290,8 @@ fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
     Err(Failure::new(refusal.exit_code(), text))
 }
 
-/// Maximum number of times that qsub sends a job. schedd does not accept a job, but replies with
-/// the server's default options, if qsub has applied other default options.
+/// Maximum number of times that qsub sends a job. If qsub has not applied the server's current
+/// default options, schedd does not accept the job, but replies with these options.
 const MOST_CHANGES: usize = 5;
 
 /// Parses the server's default options.
@@ -403,9 +403,9 @@ fn of_directive(
     Ok(wanted)
 }
 
-/// Converts a failure in a directive. Like PBS, qsub prints the directive instead of the usage if
-/// the directive has an operand, an unknown option, an option without a value, or an illegal value
-/// of `-a`, `-r` or `-W`, or if it makes an interactive job an array.
+/// Converts a failure in a directive. For some failures qsub prints the directive instead of the
+/// usage, like PBS: an operand, an unknown option, an option without its value, an illegal value of
+/// `-a`, `-r` or `-W`, and an interactive array.
 fn as_directive(words: &[OsString], failure: Failure) -> Failure {
     let option =
         failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");

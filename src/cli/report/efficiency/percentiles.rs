@@ -15,7 +15,7 @@ const MOST: f64 = 10_000.0;
 /// Jobs with different requests get advice if half of them use less than this fraction.
 const WASTEFUL: f64 = 0.5;
 
-/// The distribution of the used fractions of one resource that several jobs requested.
+/// For one resource: how many jobs used which fraction of their request.
 #[derive(Clone, Debug, Default)]
 struct Percentiles {
     /// The number of jobs by thousandths used.
@@ -66,8 +66,7 @@ impl Percentiles {
     }
 }
 
-/// The distributions of the used fractions of the requests of a set of jobs, and the highest
-/// requested and used amounts.
+/// The distributions of several jobs for each resource, and the highest requested and used amounts.
 #[derive(Clone, Debug, Default)]
 pub struct Distributions {
     jobs: u64,

@@ -97,7 +97,7 @@ impl JobView<'_> {
         }
     }
 
-    /// The row of a stage that is not the stage of the first obstacle, or of the preempt stage.
+    /// The row of the preempt stage, or of a stage to which the first obstacle does not belong.
     fn without_obstacle(&self, stage: CycleStage, verdict: StageVerdict) -> StageStep {
         let (mut code, mut text) = (None, String::new());
         match (stage, verdict) {
@@ -181,7 +181,8 @@ impl JobView<'_> {
     }
 
     /// The fair share and usage of the job's operation (the job, or its array with all subjobs);
-    /// None if schedd reports none, as without the preemption trigger `starvation`.
+    /// None if schedd reports none, for instance because the preemption trigger `starvation` is not
+    /// set.
     fn fair_share(&self) -> Option<String> {
         Some(fair_share::sentence(
             self.found.explanation.as_ref()?.fair_share.as_ref()?,
@@ -214,9 +215,9 @@ impl JobView<'_> {
         })
     }
 
-    /// The reason code and the text of the last refusal of a start by a hook since the job last
-    /// started. Without such a refusal, those of the last failed start; None if the count of failed
-    /// starts is 0, or if no event describes a failure.
+    /// The reason code and the text of the launch stage. If a hook has refused a start since the
+    /// job last started, they describe the last refusal. Otherwise they describe the last failed
+    /// start; None if the count of failed starts is 0, or if no event describes a failure.
     fn failed_start(&self) -> Option<(&'static str, String)> {
         if let Some((hook, why)) = self.refused_start() {
             return Some((
@@ -238,7 +239,7 @@ impl JobView<'_> {
         Some((code, text))
     }
 
-    /// The hook that refused the last start, and the reason; None if no hook has refused a start
+    /// The last refusal of a start: the hook and its reason. None if no hook has refused a start
     /// since the job last started.
     pub fn refused_start(&self) -> Option<(&str, &str)> {
         let last = self.found.events.iter().rev().map(|(_, event)| event);

@@ -28,8 +28,8 @@ pub(super) const RELEASES: AttributeForm = AttributeForm::Server(
 );
 
 /// Sets the resources that a suspended job releases, or restores the default if `text` is None.
-/// Returns false if the list is empty, contains a resource twice, or contains a resource that is
-/// not consumable.
+/// Returns false if the list is empty, contains a resource twice, or contains anything except
+/// consumable resources of nodes.
 fn set_releases(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         config.policy.preemption.releases = PreemptionPolicy::default().releases;

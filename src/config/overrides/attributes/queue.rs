@@ -137,7 +137,8 @@ fn route(queue: &mut Queue) -> &mut Route {
     queue.route.get_or_insert_default()
 }
 
-/// The text for whether an access list is in effect; None if the list is empty and not in effect.
+/// `True` if an access list is in effect, else `False`; None if the list is empty and not in
+/// effect.
 fn enabled(is_in_effect: bool, list: &[String]) -> Option<String> {
     if is_in_effect || !list.is_empty() {
         boolean(is_in_effect)

@@ -512,8 +512,8 @@ pub fn name_files(wanted: &mut SubmissionOptions) {
     }
 }
 
-/// Adds the environment variables of a Grid Engine job that only qsub can set. `SGE_O_WORKDIR`
-/// marks the job as a Grid Engine job.
+/// Adds the variables that only qsub can set to the environment of a Grid Engine job.
+/// `SGE_O_WORKDIR` marks the job as a Grid Engine job.
 pub fn add_variables(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeSetting]) {
     environment::add(environ, "SGE_O_WORKDIR", Some(origin.workdir));
     environment::add(environ, "SGE_O_HOST", Some(OsStr::new(origin.host)));
