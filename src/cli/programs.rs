@@ -1,7 +1,7 @@
 //! The table of programs.
 //!
-//! Manual pages, completions, and the commands of the client program with their links are derived
-//! from this table. `build.rs` reads the names of the programs from the text of this file.
+//! Manual pages, completions, the commands of the client program, and the file links to it are
+//! derived from this table. `build.rs` reads the names of the programs from the text of this file.
 
 use super::commands::job_command;
 use super::commands::pbs_ralter;

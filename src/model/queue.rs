@@ -30,7 +30,7 @@ pub struct Queue {
     /// share the policy's depth with other queues.
     #[serde(default)]
     pub backfill_depth: Option<u32>,
-    /// Fraction of the usage of the queue's jobs that is charged to their owners, 0 to 1 (I5, X24).
+    /// Factor applied to the usage of the queue's jobs when it is charged, at least 0 (I5, X24).
     #[serde(default = "whole", deserialize_with = "charged")]
     pub charge: f64,
     /// Destinations, if this is a routing queue.
@@ -118,7 +118,7 @@ fn whole() -> f64 {
     1.0
 }
 
-/// Deserializes [`Queue::charge`]: a fraction, or the boolean that older spools contain.
+/// Deserializes [`Queue::charge`]: a factor, or the boolean that older spools contain.
 fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     // Messages contain no type information, so a boolean cannot be recognized. They contain only
     // fractions, because all daemons run the same version.

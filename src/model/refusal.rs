@@ -226,12 +226,12 @@ impl Refusal {
         )
     }
 
-    /// The user has reserved `has` processors at some time, requests `more` for the same time, and
-    /// may reserve `most`.
+    /// A reservation requests `more` processors. The user's other reservations that overlap it have
+    /// `has` processors in all. Together they may have `most`.
     pub fn reservation_too_large(most: u64, has: u64, more: u64) -> Refusal {
         let text = format!(
-            "Maximum number of processors reserved per user at a time (resv_max_share): {most}; \
-             {has} reserved, {more} requested"
+            "Maximum number of processors in overlapping reservations of a user (resv_max_share): \
+             {most}; {has} reserved, {more} requested"
         );
         Refusal::new(15046, text)
     }

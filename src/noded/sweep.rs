@@ -1,9 +1,10 @@
 //! Signals and kills all processes of a job.
 //!
 //! The kernel kills all processes of a cgroup. Without a cgroup, or if processes remain, the job's
-//! shepherd finds all processes among its descendants, because it is their subreaper. It stops them
-//! until no new process appears, and then kills them. In a personal installation, the shepherd
-//! cannot kill processes of other users, such as those of `sudo`.
+//! shepherd finds all processes among its descendants, because it is their subreaper. It searches
+//! and stops processes repeatedly, until a search finds no new process. Then it kills them. In a
+//! personal installation, the shepherd cannot kill processes of other users, such as those of
+//! `sudo`.
 
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
@@ -23,7 +24,8 @@ const MAX_TRIES: usize = 3;
 /// Maximum time to wait until killed processes have ended, per try.
 const EXIT_TIMEOUT: Span = Span::seconds(3);
 
-/// The processes of this shepherd's job.
+/// The processes of this shepherd's job. With a cgroup, the processes in child cgroups that the job
+/// has created are missing.
 pub fn processes(cgroup: Option<&Cgroup>) -> Vec<i32> {
     match cgroup {
         Some(group) => group.processes(),
@@ -31,7 +33,7 @@ pub fn processes(cgroup: Option<&Cgroup>) -> Vec<i32> {
     }
 }
 
-/// Sends a signal to every process of the job. SIGTERM also continues stopped processes.
+/// Sends a signal to the job's [`processes`]. SIGTERM also continues stopped processes.
 pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     for pid in processes(cgroup) {
         process::send_signal(pid, number);
@@ -41,7 +43,7 @@ pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// Sends a signal, except SIGCONT, to all processes of a suspended job. SIGKILL takes effect at
+/// Sends a signal, except SIGCONT, to the [`processes`] of a suspended job. SIGKILL takes effect at
 /// once, other signals when the job is resumed.
 pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     if number != SIGCONT {

@@ -54,8 +54,8 @@ pub const REPEATED: Span = Span::seconds(24 * 3600);
 /// Delay before a failed commit is retried.
 pub const RETRY: Span = Span(200);
 
-/// How long finished jobs are kept if no history is configured. Commands that wait for a job can
-/// thus still learn how it ended.
+/// How long finished jobs are kept if the configured duration is 0. Commands that wait for a job
+/// can thus still learn how it ended.
 const MIN_KEPT: Span = Span::seconds(60);
 
 /// How long finished jobs are kept. `history` is the configured duration.

@@ -283,8 +283,9 @@ impl ServerState {
         self.jobs.get(&id)
     }
 
-    /// The job that [`ServerState::job`] returns. If that is None, a subjob without a record of its
-    /// own, because it has never started or is to be rerun.
+    /// The job that [`ServerState::job`] returns. If that is None, a subjob is derived from its
+    /// array, if the array is in memory. Such a subjob has never started, is to be rerun or has
+    /// ended.
     pub fn known(&self, id: JobId) -> Option<Arc<Job>> {
         let element = || {
             self.jobs

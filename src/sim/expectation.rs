@@ -60,8 +60,8 @@ pub enum Assertion {
     Score(String),
     /// The number of preemptions of the job.
     Preempted(u32),
-    /// The job for which the last preemption happened; None if the job was not preempted, or not
-    /// for a job.
+    /// The waiting job for which this job was last preempted. None if this job was not preempted,
+    /// or if its last preemption was not for a waiting job.
     Preemptor(Option<JobId>),
     /// The action of the last preemption.
     PreemptionAction(PreemptAction),

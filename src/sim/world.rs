@@ -45,7 +45,7 @@ use std::sync::Arc;
 /// The host of a world, and the name of its server.
 const HOST: &str = "sim";
 
-/// The boot id of all hosts.
+/// The boot id of all hosts. Only the report of a returning host contains another one.
 const BOOT: &str = "1";
 
 /// The maximum number of cycles at one instant. More cycles are reported as an endless loop.
@@ -215,8 +215,9 @@ impl World {
         self.server.cluster().pool(name)
     }
 
-    /// The code of the reason why the scheduler does not consider a job yet (M3); None for a job
-    /// that the scheduler considers, and for a job that is not waiting.
+    /// The code of the reason why the scheduler does not consider a job yet (M3). A held job
+    /// without a user, operator or system hold gets `dep_wait`. None for a job that the scheduler
+    /// considers, and for a job that is not waiting.
     pub fn ineligible_reason(&self, id: JobId) -> Option<&'static str> {
         let life = &self.find(id)?.life;
         match life.state {
@@ -290,9 +291,10 @@ impl World {
         self.commit();
     }
 
-    /// Updates reservations, routes jobs and runs the scheduler if a cycle is due. Repeats the
-    /// cycle as long as starts fail, preemptions free resources, or dependencies change jobs.
-    /// Returns an error for a plan that cannot be carried out, and for an endless loop.
+    /// Updates reservations and routes jobs. Then runs the scheduler if a cycle is due. Repeats the
+    /// cycle as long as starts fail, running jobs are ended or suspended by preemption, or
+    /// dependencies change jobs. Returns an error for a plan that cannot be carried out, and for an
+    /// endless loop.
     pub fn run_scheduler(&mut self) -> Result<(), String> {
         reservations::advance(&mut self.server);
         self.carry_out_orders();
@@ -312,8 +314,8 @@ impl World {
             self.server.judge_limits(&plan);
             self.plan = plan;
             self.commit();
-            // A plan that was carried out requires another cycle only if a start failed, if
-            // preemptions freed resources, or if dependencies changed jobs.
+            // A plan that was carried out requires another cycle only if a start failed, if a
+            // preemption ends or suspends a job, or if dependencies changed jobs.
             self.server.take_cycle_due();
             if freed || self.server.dependencies.has_affected_jobs {
                 self.server.request_cycle();
@@ -325,8 +327,8 @@ impl World {
         ))
     }
 
-    /// Carries out a plan. Returns true if a start failed, or if preemptions freed resources
-    /// immediately.
+    /// Carries out a plan. Returns true if a start failed, or if a new preemption ends or suspends
+    /// a job, even if the job needs time to end.
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let is_new = self.server.apply_preemptions(plan);
         self.carry_out_orders();

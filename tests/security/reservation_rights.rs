@@ -64,7 +64,8 @@ fn reservations_of_users_are_limited_by_default() {
         &reserve(&ann, &sandbox, hour, "100:00:00", "1:ncpus=1"),
         "Maximum duration of a reservation (resv_max_duration): 24:00:00; 100:00:00 requested",
     );
-    let share = "Maximum number of processors reserved per user at a time (resv_max_share): 4";
+    let share =
+        "Maximum number of processors in overlapping reservations of a user (resv_max_share): 4";
     refused(
         &reserve(&ann, &sandbox, hour, "1:00:00", "4:ncpus=2"),
         &format!("{share}; 0 reserved, 8 requested"),

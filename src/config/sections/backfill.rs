@@ -74,7 +74,7 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c, duration| chunk(c).duration = duration,
         )
         .text(
-            "How long freed resources are kept for jobs of chunk_size or more, at least a second.",
+            "How long, at least a second, freed resources are kept for jobs of chunk_size or more.",
         )
         .default("none")
         .example("\"5m\""),

@@ -174,7 +174,7 @@ pub fn job_list_text(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
 impl fmt::Display for PreemptCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            PreemptCause::Rank => "that job ranks higher by cluster and priority",
+            PreemptCause::Rank => "that job ranks higher by cluster or priority",
             PreemptCause::Quality => "the quality of service of that job lets it preempt this job",
             PreemptCause::Level => "that job has a higher preemption level",
             PreemptCause::Starvation => "that job has been below its fair share for too long",

@@ -88,8 +88,8 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::JobSize,
         "job_size",
         [1000.0, 0.0],
-        "The smallest number of nodes on which the job fits when nothing else runs, as a fraction \
-         of all nodes. With favor = \"small\", fewer nodes give a higher factor.",
+        "A lower bound of the number of nodes that the job needs when nothing else runs, as a \
+         fraction of all nodes. With favor = \"small\", fewer nodes give a higher factor.",
     ),
     row(
         Factor::User,

@@ -34,7 +34,7 @@ pub struct Quality {
     /// Jobs that get the quality by default.
     #[serde(default)]
     pub default_for: JobCriteria,
-    /// Fraction of the jobs' usage that is charged, 0 to 1 (X24).
+    /// Factor applied to the jobs' usage when it is charged, at least 0 (X24).
     #[serde(default = "whole")]
     pub charge: f64,
 }
@@ -53,13 +53,14 @@ pub enum QosGrant {
 }
 
 /// Lists of users, groups, accounts and queues. A job matches if one of the lists contains the
-/// job's user, group, account or queue. `*` stands for all names.
+/// job's user, group, account or queue. `*` stands for all names. A job without an account matches
+/// no list of accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobCriteria {
     /// User names.
     pub users: Vec<String>,
-    /// Groups that include the owner.
+    /// Names of groups. [`QosRequester::is_member`] compares them with the groups of the owner.
     pub groups: Vec<String>,
     /// Accounts (`-A`).
     pub accounts: Vec<String>,
@@ -96,7 +97,8 @@ pub struct QosRequester<'a> {
     pub queue: &'a str,
     /// True if the requester is an operator or a manager.
     pub privileged: bool,
-    /// Tests whether the owner is a member of the named group.
+    /// Tests whether the named group is a group of the owner. For the default quality, only the
+    /// owner's primary group counts.
     pub is_member: &'a dyn Fn(&str) -> bool,
 }
 

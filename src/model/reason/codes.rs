@@ -10,7 +10,7 @@ pub struct Code {
     pub name: &'static str,
     /// Stage that refuses a job for this reason.
     pub stage: CycleStage,
-    /// Meaning, as in the manual, without initial capital letter and final period.
+    /// Meaning. The manual adds an initial capital letter and a final period.
     pub means: &'static str,
 }
 
@@ -174,7 +174,8 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "hosts",
-        "the host list of the job excludes the nodes",
+        "the host list of the job excludes the nodes, or a requested system-wide resource is not \
+         available there",
     ),
     code(
         CycleStage::Match,
@@ -279,7 +280,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Preempt,
         "no_victims",
-        "the preemption triggers let the job preempt none of the running jobs",
+        "no condition in the key triggers of [preemption] lets the job preempt a running job",
     ),
     code(
         CycleStage::Preempt,

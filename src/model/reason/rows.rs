@@ -197,7 +197,7 @@ impl Reason {
                     "Insufficient amount of resource: walltime (R: {requested} A: {left} T: {left})"
                 ),
                 format_args!(
-                    "The walltime of the job is {requested}, but the reservation ends in {left}."
+                    "The job may run for {requested}, but the reservation ends in {left}."
                 ),
                 "the walltime is shorter (qalter -l walltime=...), or the job moves to another \
                  queue (qmove)",
@@ -470,7 +470,7 @@ impl Reason {
                 "window_acl",
                 format_args!("Job would conflict with reservation or top job ({window})"),
                 format_args!(
-                    "Reservation {window} needs the resources from {} on.",
+                    "Reservation {window} excludes the job from {} on.",
                     (job.moment)(*from)
                 ),
                 "the walltime ends before the reservation starts (see pbs_rstat), or the \

@@ -203,9 +203,10 @@ pub enum PreemptionOutlook {
     Made(Vec<JobId>),
     /// No job is preempted, because none may be, or because preemption would not help.
     Barred {
-        /// Number of running jobs with lower precedence that may be preempted.
+        /// Number of running jobs that may be preempted, added up over the triggers.
         candidates: u64,
-        /// Number of running jobs with lower precedence that their owners exempt from preemption.
+        /// Number of running jobs that their owners exempt from preemption, added up over the
+        /// triggers.
         protected: u64,
     },
 }

@@ -16,9 +16,9 @@ pub struct BackfillLimits {
 }
 
 impl BackfillLimits {
-    /// M36: counts one more job behind a blocked job, or refuses the job. A job with a kept planned
-    /// start is never refused, but counts, because otherwise the next cycle would consider other
-    /// jobs even if nothing had changed.
+    /// M36: counts one more job behind a blocked job, or refuses the job. A job that already has a
+    /// planned start (`is_promised`) is never refused. It is counted, too: otherwise the next cycle
+    /// would consider other jobs even if nothing had changed.
     pub fn consider(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
         if !self.has_depth_left(policy) && !is_promised {
             return Err(Reason::BackfillDepth {

@@ -140,8 +140,8 @@ fn preempt_in_pass<'s>(
 
 /// The jobs preempted for a waiting job. If there are none: the number of running jobs that could
 /// be preempted, and the number of running jobs that could be preempted if their owners did not
-/// exempt them. If there are none, and the policy has no triggers or the job waits for something
-/// other than resources, returns None.
+/// exempt them. Both numbers are added up over the triggers. If there are none, and the policy has
+/// no triggers or the job waits for something other than resources, returns None.
 pub fn preemption_outlook<'s>(
     job: Candidate<'s>,
     cycle: &mut CycleState<'s>,

@@ -2,13 +2,14 @@
 //!
 //! A node *suits* a job if it meets all conditions that concern neither amounts nor access. These
 //! are the job's requirements (Q3) and host lists (Q24), restrictions of jobs and nodes (Q19), the
-//! scopes of system-wide resources (Q21) and the site's veto (Q26). A job that is deferred after a
-//! failed start is suited only by nodes on hosts where its start has not failed (M10). The values
-//! that single chunks request are checked separately.
+//! scopes of system-wide resources (Q21) and the site's veto (Q26). While a deferred job tries
+//! other hosts after failed starts, the hosts of these starts do not suit it (M10). The values that
+//! single chunks request are checked separately.
 //!
 //! All nodes of a node class are of one kind (total resources and terms) and have the same free
-//! resources. Conditions on these properties can be checked for a whole class. Only the other
-//! conditions must be checked for each node.
+//! resources. Conditions on the kind, and the amounts that chunks request, can be checked for a
+//! whole class. Other conditions, such as a requirement on `host.memory.avail`, must be checked for
+//! each node.
 
 use super::availability_map::AvailabilityMap;
 use super::expression_context::{NodeView, is_changing, is_of_kind};
@@ -166,7 +167,10 @@ pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(
             if filter.failed_hosts.contains(&node.host) {
                 return Some((
                     Mismatch::FailedStart,
-                    format!("the job's last start failed on {}", node.name),
+                    format!(
+                        "an earlier start of the job failed on the host of {}",
+                        node.name
+                    ),
                 ));
             }
             let may_change =
@@ -204,12 +208,12 @@ pub struct FittingClass {
     pub place: usize,
     /// The number of nodes in the class.
     pub nodes: u64,
-    /// The number of chunks that fit on each node.
+    /// The number of chunks that fit on each node, at most the requested number.
     pub times: u64,
 }
 
 impl FittingClass {
-    /// The number of chunks that fit on all nodes of the class together.
+    /// The sum of `times` for all nodes of the class.
     pub fn supply(self) -> u64 {
         self.nodes.saturating_mul(self.times)
     }
@@ -231,8 +235,8 @@ fn named(chunk: &ChunkShape, resource: &str) -> Option<String> {
     Some(need.value.to_string())
 }
 
-/// The node classes in which at least one chunk of a kind fits. Conditions on single nodes, such as
-/// host and node names, are not checked.
+/// The node classes in which at least one chunk of this part of the request fits. Conditions on
+/// single nodes, such as host and node names, are not checked.
 pub fn fitting_classes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -257,8 +261,8 @@ fn fitting_class(
     })
 }
 
-/// The number of chunks of a kind that fit on a node with this class key, at most the requested
-/// number. Conditions on single nodes are not checked.
+/// The number of chunks of this part of the request that fit on a node with this class key, at most
+/// the requested number. Conditions on single nodes are not checked.
 pub fn times_on(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -287,9 +291,9 @@ pub fn admits_owner(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner
     !key.barred.contains(&owner.user) && key.condition.admits(access, owner.user)
 }
 
-/// The nodes on which a kind of chunk fits, in order of preference, each with the number of chunks
-/// that fit. Conditions on single nodes are not checked, and neither are the other nodes of a host.
-/// Jobs with such conditions or with exclusive hosts must not use this function.
+/// The nodes on which chunks of this part of the request fit, in order of preference, each with the
+/// number of chunks that fit. Conditions on single nodes are not checked, and neither are the other
+/// nodes of a host. Jobs with such conditions or with exclusive hosts must not use this function.
 pub fn fitting_nodes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -318,8 +322,8 @@ pub fn fitting_nodes<'a>(
     })
 }
 
-/// The number of chunks of a kind that fit on a node on which no chunk of the job is placed yet.
-/// Only access policies and amounts are checked.
+/// The number of chunks of this part of the request that fit on a node on which no chunk of the job
+/// is placed yet. Only access policies and amounts are checked.
 pub fn times_on_node(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -337,7 +341,7 @@ pub fn times_on_node(
     times
 }
 
-/// Whether at most one chunk of this kind may be placed on a node.
+/// Whether at most one chunk of this part of the request may be placed on a node.
 pub fn takes_one(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> bool {
     let kind = space.cluster.node(node).kind;
     kind.is_some_and(|kind| {

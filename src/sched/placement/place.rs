@@ -417,7 +417,7 @@ impl<'a> TentativePlacement<'a> {
         count - wanted
     }
 
-    /// How many more chunks of a kind fit on a node.
+    /// How many more chunks of one part of the request fit on a node.
     pub fn times(&self, node: NodeIx, chunk: usize) -> u64 {
         if self.is_excluded(node) {
             return 0;
@@ -451,7 +451,7 @@ impl<'a> TentativePlacement<'a> {
         }
     }
 
-    /// Places `times` chunks of a kind on a node.
+    /// Places `times` chunks of one part of the request on a node.
     pub fn add_chunks(&mut self, node: NodeIx, chunk: usize, times: u64) {
         if times == 0 {
             return;

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// The maximum satisfaction. A pool with a fair share of 0 also has this satisfaction.
 const MOST: f64 = 1e9;
 
-/// The state of the pools. It changes while turns are assigned to waiting jobs, one job after
-/// another.
+/// The pools, as needed to select the pool that has the next turn. At each turn, one waiting job of
+/// a pool comes next in the order of the jobs.
 pub struct PoolTurns {
     tree: Tree,
     /// For each pool, without the pools below it: its usage plus the requests of its jobs that have

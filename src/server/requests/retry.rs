@@ -41,7 +41,7 @@ impl RequestContext<'_> {
                     .ok_or_else(Refusal::invalid_request)?;
                 subjobs::check_ranges(named, elements)?;
             }
-            // The queue must accept the job like a new job.
+            // The queue must be enabled, and the limits must allow one more job.
             (None, None) => self.check_queue(&job)?,
             (Some(_), None) => {}
         }
@@ -49,8 +49,9 @@ impl RequestContext<'_> {
     }
 
     /// A job, finished or not, that the caller may rerun. Refused if the job is interactive, or if
-    /// its attempt has not ended. An array with running subjobs is accepted, but an array is
-    /// refused while a finished subjob still waits for the report of its node.
+    /// its attempt has not ended. An array with running subjobs is accepted. An array is refused
+    /// while a subjob is finished, for instance after a forced deletion, but its node has not yet
+    /// reported the end of its attempt.
     fn retriable_job(&self, id: JobId) -> Result<Job, Refusal> {
         let job = match self.server.job(id) {
             Some(job) => Job::clone(job),

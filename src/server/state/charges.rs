@@ -111,7 +111,7 @@ impl Transaction {
 }
 
 impl ServerState {
-    /// Loads the stored usage, and adds the charges of running jobs (with an open end).
+    /// Loads the stored usage, and adds the charges of running jobs. These charges have no end yet.
     pub fn load_usage(&mut self, usage: UsageTable) {
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
         let jobs: Vec<Arc<Job>> = self.jobs.values().cloned().collect();

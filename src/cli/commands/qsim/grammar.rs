@@ -104,7 +104,7 @@ fn suspend(words: Vec<OsString>) -> ScenarioActions {
     for act in &acts {
         if !matches!(act, Act::Signal(name) if SuspendRequest::named(name).is_some()) {
             return Err(Failure::usage(
-                "scenarios support only suspend, resume, admin-suspend and admin-resume",
+                "qsig in a scenario sends only suspend, resume, admin-suspend and admin-resume",
             ));
         }
     }

@@ -165,15 +165,15 @@ impl JobView<'_> {
             PreemptionOutlook::Barred {
                 candidates: 0,
                 protected: 0,
-            } => "no running job has lower precedence".to_string(),
+            } => "the triggers let the job preempt no running job".to_string(),
             PreemptionOutlook::Barred {
                 candidates,
                 protected,
             } => {
                 let all = counted(candidates + protected, "running job");
                 format!(
-                    "no job is preempted: {all} of lower precedence, {protected} of them exempted \
-                     by their owners"
+                    "no job is preempted: the triggers apply to {all} (added up over the \
+                     triggers), {protected} of them exempted by their owners"
                 )
             }
         };

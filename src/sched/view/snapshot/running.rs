@@ -69,7 +69,7 @@ impl ClusterState {
         self.bookings.remove_promise(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
-        // The node of each share has a slot now, so `holds_of` cannot fail.
+        // `reserve_slots` has added all unknown nodes, so `holds_of` cannot fail.
         let owner: JobOwner = exclusive.into();
         let holds = self.holds_of(shares, owner).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
@@ -262,7 +262,7 @@ impl ClusterState {
             may_be_checkpointed: class.may_be_checkpointed,
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
-            // The request and the number of preemptions are known only once the job has started.
+            // `asked` and `preempted` are in the job's record, which this state does not contain.
             asked: Vec::new(),
             processors: Held::of(&start.shares).cores,
             preempted: 0,

@@ -130,7 +130,7 @@ impl ClusterState {
         let Some(mut hold) = self.cluster.node(ix).tenants.get(&job).cloned() else {
             return;
         };
-        // The caller updates the operation of the subjob `moved`.
+        // `moved` joins or leaves the sharers, and the caller updates its operation.
         if job != moved {
             self.leave_operation(job);
         }
