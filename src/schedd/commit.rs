@@ -182,7 +182,8 @@ impl Schedd {
                 return;
             }
         };
-        // A subjob that has not started is not in memory, and has not finished.
+        // The spool also has subjobs that have not started. Like finished jobs, these are not in
+        // memory.
         if past
             .as_ref()
             .is_some_and(|job| job.life.state != JobState::Finished)

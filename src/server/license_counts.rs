@@ -1,6 +1,6 @@
-//! The amounts of system-wide resources, such as licenses, that commands and operators report
-//! (Q21). A reported amount applies until the next report or until it is revoked, even after a
-//! restart.
+//! The amounts of system-wide resources, such as licenses, that operators and the commands
+//! configured for these resources report (Q21). A reported amount applies until the next report or
+//! until it is revoked, even after a restart.
 
 use crate::model::system_resource::Pool;
 use crate::model::system_resource::ReportedCount;

@@ -48,7 +48,7 @@ pub enum Body {
     Digest {
         /// Number of events.
         count: usize,
-        /// The first of these events, as JSON.
+        /// These events as JSON, without those after the first thousand.
         events: Vec<Value>,
     },
 }
@@ -108,7 +108,7 @@ impl Notice {
 }
 
 /// The notices about an event. `before` is the job's state before the event, `job` the job after
-/// the event. Without an event, the job is an array that changed state with its subjobs.
+/// the event. `job` is an array without an event if changes of its subjobs have changed its state.
 pub fn notices(
     setup: &Setup,
     facts: impl FnOnce() -> Arc<ServerFacts>,

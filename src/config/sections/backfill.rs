@@ -64,7 +64,7 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.size),
             |c, size| chunk(c).size = size,
         )
-        .text("The smallest size (processors) of a blocked job for which freed resources are kept.")
+        .text("Blocked jobs of at least this many processors keep resources that other jobs free.")
         .default("none")
         .example("8"),
         &computed(
@@ -73,9 +73,7 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.duration),
             |c, duration| chunk(c).duration = duration,
         )
-        .text(
-            "How long, at least a second, freed resources are kept for jobs of chunk_size or more.",
-        )
+        .text("How long, at least a second, these jobs keep freed resources from narrower jobs.")
         .default("none")
         .example("\"5m\""),
         &key("groups", GROUPS, |c| &mut c.policy.backfill.groups)

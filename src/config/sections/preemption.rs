@@ -77,7 +77,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
         })
         .text(
             "The effect of the modes \"passive\" and \"mixed\" on a job that is no subjob: \"now\" \
-             (it is ended at once) or \"wait\" (it runs to its end).",
+             (it is preempted at once) or \"wait\" (it runs to its end).",
         ),
         &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Stage of a scheduling cycle. Each job passes the stages in order; the first stage that refuses
-/// the job gives the reason why the job waits.
+/// Stage of a scheduling cycle. Each job passes the stages in order, except that the limits of
+/// backfill are checked before matching. The first stage that refuses the job gives the reason why
+/// the job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CycleStage {
@@ -17,7 +18,8 @@ pub enum CycleStage {
     Throttle,
     /// Matching: suitable nodes with enough free resources.
     Match,
-    /// Allocation: requested arrangement of nodes, without nodes booked for other jobs.
+    /// Allocation: whether the nodes that are not booked for other jobs allow the arrangement that
+    /// the job requests.
     Allocate,
     /// Backfill: whether the job may start ahead of blocked jobs.
     Backfill,

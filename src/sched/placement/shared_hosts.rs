@@ -83,8 +83,9 @@ pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
 }
 
 /// The request of a subjob, without those per-host resources that other subjobs of its array use
-/// and of which too little is free. None if there are no such resources, or if the subjob's nodes
-/// must be in one set or have a common value.
+/// and of which too little is free. None if there are no such resources. Also None if all nodes of
+/// the subjob must be in one set of nodes, or must have the same value of a resource
+/// (`place=group=`).
 pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     if shape.array.is_none() || shape.sets.is_some() || shape.group.is_some() {
         return None;

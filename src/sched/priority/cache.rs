@@ -1,9 +1,9 @@
 //! Computes the priorities of the waiting jobs, and keeps them in the snapshot (the input of a
 //! cycle). A new job gets its priority at the next cycle. Priorities that do not depend on time are
 //! all computed again after a change that can affect them. Priorities that depend on time are
-//! computed again whenever the update period of the policy has ended (F9). Two events cause all
-//! priorities to be computed again immediately: a change of the policy and, if queues or pools take
-//! turns, a new job.
+//! computed again whenever the update period of the policy has ended (F9). All priorities are
+//! computed again immediately after a change of the policy, after the clock has been set back and,
+//! if queues or pools take turns, for a new job.
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;

@@ -28,8 +28,8 @@ pub struct ShareRow {
     pub effective: f64,
     /// The value from which the method computes the factor. With `linear`, a priority from 0 to
     /// 1,000,000. With `fairtree`, shares divided by usage, both as fractions of the sums of the
-    /// siblings; infinite without usage, and None for a row with the shares of its parent. With
-    /// `target`, the distance. Otherwise None.
+    /// siblings; infinite with shares but without usage, and None for a row with the shares of its
+    /// parent. With `target`, the distance. Otherwise None.
     pub level: Option<f64>,
     /// The rank among members, or among accounts: 1 comes first, and rows with equal factors have
     /// the same rank.
@@ -56,9 +56,9 @@ pub struct ShareTable {
 }
 
 impl ShareTable {
-    /// The row that counts for a job of a member (user under an account); None if neither the
-    /// configured accounts nor the usage given to [`share_table`] contain the member or its
-    /// account.
+    /// The row that counts for a job of a member (user under an account): the row of the member or
+    /// of its account, depending on the subject. None if the table has no such row, because it is
+    /// neither configured nor part of the usage given to [`share_table`].
     pub fn of(&self, member: &Member) -> Option<&ShareRow> {
         match self.subject {
             UsageSubject::Account | UsageSubject::Pool => self.accounts.get(account_of(member)),

@@ -42,7 +42,7 @@ pub struct Watchers {
 struct Watcher {
     scope: Scope,
     uid: u32,
-    /// When to answer; None until a watched job changes.
+    /// When to answer; None until a watched job or the reasons of any jobs change.
     due: Option<Span>,
 }
 

@@ -16,7 +16,7 @@ const FIRST_COME_FIRST_SERVED: &str = "[order]\nby = \"fcfs\"\n[backfill]\npolic
 const DEFAULT_IDLE: &str = "1m";
 /// The hint if `TMPDIR` cannot be used.
 const TMPDIR_HINT: &str = "keep the TMPDIR of the job, or use a private directory: \
-                           export TMPDIR=$(mktemp -d)";
+                           export TMPDIR=$(mktemp -d -p /tmp)";
 
 /// The options of a nested installation.
 #[derive(Debug)]

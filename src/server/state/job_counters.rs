@@ -79,8 +79,8 @@ impl ServerState {
         }
     }
 
-    /// Updates whether a job waits to be routed. If so, a routing attempt is due now, because the
-    /// job or the configuration has changed.
+    /// Adds a job that waits to be routed to the list of these jobs, or removes any other job from
+    /// it. A routing attempt of a job in the list is then due now.
     pub(crate) fn note_routed(&mut self, id: JobId) {
         let is_routed = self.jobs.get(&id).is_some_and(|job| self.is_routed(job));
         if is_routed || self.routed.next.contains_key(&id) {

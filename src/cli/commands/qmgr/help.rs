@@ -80,8 +80,8 @@ const TOPICS: &[(&str, &str)] = &[
     (
         "operators",
         "=   sets a value\n\
-        +=  adds to a list, the entries of a limit, or a number\n\
-        -=  removes from a list or limit, or subtracts\n",
+        +=  adds names to a list or entries to a limit, or increases a number\n\
+        -=  removes names from a list or entries from a limit, or decreases a number\n",
     ),
     (
         "names",
