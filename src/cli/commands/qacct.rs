@@ -54,8 +54,8 @@ pub struct QacctArgs {
     #[arg(short = 'q', value_name = "QUEUE,...", value_delimiter = ',')]
     queues: Vec<String>,
     /// Attempts that ended at or after this time: 7d (7 days ago), today or 2026-11-20 (from
-    /// midnight on), 2026-11 (from the first day on), or [[[[CC]YY]MM]DD]hhmm[.SS] (hhmm alone:
-    /// today; without a month or year: the latest such date that has passed)
+    /// midnight on), 2026-11 (from the first day on), or [[[[CC]YY]MM]DD]hhmm[.SS]: hhmm alone is
+    /// a time of today, and a date without a year or a month is the latest such date in the past
     #[arg(short = 'b', value_name = "BEGIN")]
     begin: Option<String>,
     /// Attempts that ended before this time, or before the end of this day or month; values as for
