@@ -8,7 +8,7 @@ complete -c pbs_rsub -s G -d 'Permitted groups' -r
 complete -c pbs_rsub -s H -d 'Hosts from which jobs may be submitted; stored and shown, but not enforced' -r
 complete -c pbs_rsub -s r -d 'Recurrence: FREQ=HOURLY, DAILY or WEEKLY, with INTERVAL, BYDAY=MO,... and COUNT or UNTIL, separated by semicolons. The variable PBS_TZID must name the time zone: the server\'s own, or UTC' -r
 complete -c pbs_rsub -s I -d 'Print the decision, CONFIRMED or DENIED; or UNCONFIRMED if no node is available now and the reservation begins later. The number of seconds has no effect' -r
-complete -c pbs_rsub -s m -d 'Mail points: n, or letters of a b e c; stored and shown, but no mail is sent' -r
+complete -c pbs_rsub -s m -d 'Mail points: n, or one or more of the letters a, b, c and e; stored and shown, but no mail is sent' -r
 complete -c pbs_rsub -s M -d 'Recipients of mail; stored and shown, but no mail is sent' -r
 complete -c pbs_rsub -s u -d 'Value of the attribute User_List; stored and shown, without effect' -r
 complete -c pbs_rsub -s g -d 'Value of the attribute group_list; stored and shown, without effect' -r

@@ -31,7 +31,7 @@ complete -c qsim -n "__fish_qsim_needs_command" -f -a "replay" -d 'Replay a trac
 complete -c qsim -n "__fish_qsim_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c qsim -n "__fish_qsim_using_subcommand check" -s F -l format -d 'Output format: text, or json for one document with all differences' -r -f -a "text\t''
 json\t''"
-complete -c qsim -n "__fish_qsim_using_subcommand check" -l recorded -d 'Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the plans byte for byte' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand check" -l recorded -d 'Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the decisions; the wording of reasons may differ' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'Number of nodes (default: 1; with --cores-per-node, the processors of the trace divided by C)' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Number of processors of each node (default: the processors of the trace divided by the number of nodes)' -r

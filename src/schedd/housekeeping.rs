@@ -81,7 +81,9 @@ impl Schedd {
                 .into_iter()
                 .for_each(|row| self.server.add_update(row)),
             Err(error) => {
-                tracing::error!("cannot find old accounting records now: {error}")
+                tracing::error!(
+                    "cannot read the spool to delete old accounting records: {error}; trying again later"
+                )
             }
         }
     }

@@ -230,7 +230,8 @@ mod tests {
             (91.0 / 4.0, 0.5, 90.0)
         );
         assert!((metrics.wait.p99 - (1.0 + 89.0 * 0.97)).abs() < 1e-9);
-        // Slowdowns: 1, 1 (5 / 10 is below 1), 91 / 10 (a run of 1 is divided by 10), 51 / 50.
+        // Slowdowns: 1; (0 + 5) / 10, raised to 1; (90 + 1) / 10, because short runs count as 10;
+        // and (1 + 50) / 50.
         assert!((metrics.bounded_slowdown.mean - (1.0 + 1.0 + 9.1 + 1.02) / 4.0).abs() < 1e-9);
         assert!(
             (metrics.area_weighted_wait - (4.0 * 90.0 + 200.0) / (200.0 + 5.0 + 4.0 + 200.0)).abs()

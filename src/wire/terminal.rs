@@ -28,6 +28,6 @@ pub enum TerminalOutput {
     },
 }
 
-/// Number of buffered bytes at which qsub or the shepherd stops reading, until the other end has
-/// received bytes.
+/// Limit of each buffer of an interactive session, in bytes. While a buffer is full, qsub or the
+/// shepherd reads nothing more from the source of this buffer.
 pub const AHEAD: usize = 64 << 10;

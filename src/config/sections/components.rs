@@ -110,7 +110,8 @@ static CREDENTIAL: Table<Config> = Table::new(
         &Nested::inline(
             "priorities",
             &CREDENTIAL_PRIORITIES,
-            "The tables of priorities by name.",
+            "The priorities of users, groups, accounts, qualities of service and queues: a table \
+             for each, with a priority for each name.",
         ),
     ],
 );

@@ -78,8 +78,8 @@ pub static PLACEMENT: Table<Config> = Table::new(
             &mut c.policy.placement.program
         })
         .text(
-            "With allocation = \"local\", the program that selects nodes: a path, or a name in \
-             PATH.",
+            "With allocation = \"local\", the program that selects nodes: an absolute path, or a \
+             name in PATH.",
         )
         .default("none")
         .example("\"/usr/local/lib/lanai/choose-nodes\""),

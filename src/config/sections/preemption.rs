@@ -20,8 +20,9 @@ const ACTIONS: Custom<Actions> = Custom {
     wanted: || {
         format!(
             "{}; a list of these, tried in this order; PBS's letters, such as \"SCR\"; or several \
-             words of these letters, separated by falling percentages of the requested walltime \
-             that is left, such as \"SCR 80 SC 50 S\"",
+             words of these letters, separated by falling percentages, such as \
+             \"SCR 80 SC 50 S\": the word after a percentage applies once at most this part of the \
+             requested walltime is left",
             one_of(&PreemptAction::configurable())
         )
     },
@@ -71,7 +72,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("mode", OneOf(PreemptMode::ALL), |c| {
             &mut c.policy.preemption.mode
         })
-        .text("When a job preempted by the trigger \"qube\" is ended."),
+        .text("When a job preempted by the trigger \"qube\" releases its resources."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.policy.preemption.no_agenda
         })

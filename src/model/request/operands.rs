@@ -65,7 +65,7 @@ pub fn check(expression: &Expression, resources: &Resources) -> Result<(), Strin
             let near = nearest(name, &known).unwrap_or_default();
             return Err(format!(
                 "unknown name `{name}`; the nearest known name is `{near}`; \
-                 if it is text, put it in quotes"
+                 to compare with the text {name}, put it in quotes"
             ));
         }
     }

@@ -308,8 +308,12 @@ impl NodeChecks<'_> {
     fn window(&self, ix: NodeIx) -> Option<Objection> {
         let left = self.beside.room(ix);
         let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.owner());
-        (!is_left || self.trial.times(ix, self.number) == 0)
-            .then(|| Objection::with_text("window_acl", "reserved for other jobs"))
+        (!is_left || self.trial.times(ix, self.number) == 0).then(|| {
+            Objection::with_text(
+                "window_acl",
+                "reserved for other jobs, or outside the requested reservation",
+            )
+        })
     }
 
     fn shown(&self, resource: &str, amount: i64) -> Option<String> {

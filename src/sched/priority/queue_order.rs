@@ -69,8 +69,8 @@ impl<'s> QueueOrder<'s> {
     }
 
     /// The positions of these jobs, in the order of the queue, each with the next job before it and
-    /// the next job after it. A subjob has the position of its array. Jobs that do not wait are
-    /// omitted.
+    /// the next job after it. A subjob has the position of its array, unless it starts again: then it
+    /// has its own. Jobs that do not wait are omitted.
     pub fn places_of(&self, jobs: &[JobId]) -> Vec<Neighbours> {
         let mut wanted: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for &job in jobs
@@ -142,7 +142,8 @@ impl<'s> QueueOrder<'s> {
 
 impl ClusterState {
     /// The score of a waiting job as last computed; None if the job does not wait. The job keeps
-    /// this score when it starts (F9). A subjob has the score of its array.
+    /// this score when it starts (F9). A subjob that starts again has its own score; any other
+    /// subjob has the score of its array as long as the array waits.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
             PriorityOrder::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
@@ -168,8 +169,9 @@ impl ClusterState {
         waiting.filter_map(|((_, job), _)| score(job)).collect()
     }
 
-    /// Which of two waiting jobs has the higher priority; None if their priorities are equal, if
-    /// one of them does not wait, or if queues or pools take turns.
+    /// Which of two waiting jobs has the higher priority; a subjob counts as in [`Self::score`].
+    /// None if their priorities are equal, if one of them does not wait, or if queues or pools
+    /// take turns.
     pub fn higher_priority(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
         let (own, theirs) = (self.waiting(one)?.sort_key, self.waiting(other)?.sort_key);
         let decides = own != theirs && !policy.precedence.takes_turns();
@@ -405,7 +407,10 @@ mod tests {
         let fixture = fixture.queued(3, "select=1:ncpus=1 queue=night");
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let reported: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
-        assert_eq!(reported, ["", "", "queue turns before it: 2"]);
+        assert_eq!(
+            reported,
+            ["", "", "turn 2 of the queues (the lowest first)"]
+        );
     }
 
     /// M1.

@@ -27,7 +27,7 @@ impl World {
         })
     }
 
-    /// Sets the amount of a node's resource that is measured as in use.
+    /// Sets the measured use of a node's resource, as a node's sensor would report it.
     pub(super) fn note_use(
         &mut self,
         name: &str,

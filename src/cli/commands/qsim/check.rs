@@ -26,8 +26,8 @@ pub struct CheckArgs {
     #[arg(short = 'F', long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     format: String,
 
-    /// Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the plans
-    /// byte for byte
+    /// Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the
+    /// decisions; the wording of reasons may differ
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     recorded: Option<PathBuf>,
 }

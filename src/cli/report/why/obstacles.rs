@@ -38,7 +38,7 @@ const HOLDS: [(Holds, &str, &str, &str); 4] = [
     (
         Holds::PASSWORD,
         "held.password",
-        "The job is held because its owner's password is no longer valid",
+        "The job has a password hold",
         "p",
     ),
 ];

@@ -52,8 +52,8 @@ impl PossibleVictim<'_> {
     }
 }
 
-/// The running jobs that may be preempted, including jobs that their owners protect. Excludes jobs
-/// that are suspended, that earlier cycles have decided to preempt, that have run for less than the
+/// The running jobs that could be preempted, with the jobs that their owners protect: the caller
+/// decides about those. Excludes jobs that are suspended, that earlier cycles have decided to preempt, that have run for less than the
 /// exemption time, or that run inside a reservation.
 pub fn possible_victims<'s>(
     state: &'s ClusterState,
