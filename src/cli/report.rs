@@ -198,7 +198,7 @@ impl ReportOptions {
             return Ok(failures);
         }
         let text = if self.why {
-            why::report(&mut context, &ids, json, self.verbose)?
+            why::report(&mut context, &ids, json, self.verbose, &mut failures)?
         } else if self.priority {
             priority::report(&mut context, &ids, json, &mut failures)?
         } else {

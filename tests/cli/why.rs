@@ -95,6 +95,17 @@ fn every_node_shows_its_reason_for_rejecting_the_job() {
 }
 
 #[test]
+fn why_reports_known_jobs_beside_an_unknown_id() {
+    let sandbox = nodes(1, "");
+    let held = submit(&sandbox, &["-h"]);
+    let unknown = held.replacen(char::is_numeric, "9999", 1);
+    let output = sandbox.run("qstat", &["--why", &unknown, &held]);
+    assert_eq!(output.code, 153, "{output:?}");
+    assert!(output.err.contains(&unknown), "{output:?}");
+    assert!(output.out.contains(&format!("Job {held}")), "{output:?}");
+}
+
+#[test]
 fn a_held_job_shows_its_hold_and_the_next_obstacle() {
     let sandbox = nodes(1, "");
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=3"]);
@@ -202,10 +213,10 @@ fn all_obstacles_are_shown_on_request() {
         !plain.contains("Obstacles:") && all.contains("  Obstacles:  2\n"),
         "{all}"
     );
-    assert_eq!(
-        sandbox.run("qstat", &["--why", "--verbose", &stopped]).ok(),
-        all
-    );
+    let long_option = sandbox.run("qstat", &["--why", "--verbose", &stopped]).ok();
+    // The first line has the waiting time, which may differ.
+    let without_first_line = |text: &str| text.split_once('\n').map(|(_, rest)| rest.to_string());
+    assert_eq!(without_first_line(&long_option), without_first_line(&all));
     assert_eq!(sandbox.run("qstat", &["-v"]).code, 2);
     assert_eq!(sandbox.run("qstat", &["--start", "-v"]).code, 2);
 }

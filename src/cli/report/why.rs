@@ -25,17 +25,22 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{JobRecord, Question, ServerFacts};
 
 /// Explains why the jobs `ids` wait, as text or JSON. For a job that does not wait, the text gives
-/// only the state. With `verbose`, the text lists the obstacles at all stages.
+/// only the state. With `verbose`, the text lists the obstacles at all stages. Unknown jobs are
+/// added to the failures.
 pub fn report(
     context: &mut ReportContext,
     ids: &[JobId],
     json: bool,
     verbose: bool,
+    failures: &mut Vec<Failure>,
 ) -> Result<Vec<u8>, Failure> {
-    let found = ids
-        .iter()
-        .map(|id| ExplainedJob::ask(context, *id))
-        .collect::<Result<Vec<ExplainedJob>, Failure>>()?;
+    let mut found = Vec::new();
+    for &id in ids {
+        match ExplainedJob::ask(context, id)? {
+            Some(job) => found.push(job),
+            None => failures.push(context.unknown(id)),
+        }
+    }
     let views = found.iter().map(|found| JobView {
         server: &context.server,
         now: context.now,
@@ -67,20 +72,19 @@ struct ExplainedJob {
 }
 
 impl ExplainedJob {
-    /// Queries the record and the events of a job, and its explanation from schedd.
-    fn ask(context: &mut ReportContext, id: JobId) -> Result<ExplainedJob, Failure> {
+    /// Queries the record and the events of a job, and its explanation from schedd. None if the job
+    /// is unknown.
+    fn ask(context: &mut ReportContext, id: JobId) -> Result<Option<ExplainedJob>, Failure> {
         let answers = context.source.ask(&Question::Trace(id))?;
-        let record = answers
-            .jobs
-            .into_iter()
-            .next()
-            .ok_or_else(|| context.unknown(id))?;
+        let Some(record) = answers.jobs.into_iter().next() else {
+            return Ok(None);
+        };
         match context.ask(ForecastQuery::Why(id))?.into_iter().next() {
-            Some(ForecastAnswer::Explained(explanation)) => Ok(ExplainedJob {
+            Some(ForecastAnswer::Explained(explanation)) => Ok(Some(ExplainedJob {
                 record,
                 events: answers.events,
                 explanation,
-            }),
+            })),
             _ => Err(exit::protocol_error()),
         }
     }
