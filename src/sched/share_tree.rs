@@ -1,5 +1,6 @@
 //! The arithmetic of fair share: shares, usage and fair-share factors of accounts and users. This
-//! module does not depend on nodes and queues. All it knows of jobs is their charges.
+//! module does not depend on nodes and queues. Its input from jobs is their charges, and the
+//! demands of the jobs of a pool.
 //!
 //! The input is a tree of accounts and users, a method, and the usage of each member (a user under
 //! an account). The output is a [`ShareTable`] with a factor from 0 to 1 for each account and

@@ -63,8 +63,8 @@ pub fn own() -> Option<Process> {
 }
 
 fn read(path: &str) -> io::Result<Process> {
-    // The file is shorter than 1 KiB, so a single read is enough. `fs::read` would make six system
-    // calls.
+    // The file is shorter than 1 KiB, so a single read is enough. `fs::read` would make several
+    // more system calls.
     let mut stat = [0; 1024];
     let length = File::open(path)?.read(&mut stat)?;
     parse(&stat[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into())

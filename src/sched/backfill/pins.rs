@@ -7,8 +7,8 @@
 //! count. For a planned start, the same rule applies to the resources that will be free at its
 //! time.
 //!
-//! A planned start prefers resources that are in use now to free resources, so that as many
-//! resources as possible are left for backfill.
+//! If a planned start can use either resources that are free now or resources that are in use now,
+//! it uses those in use, so that as many free resources as possible are left for backfill.
 
 use super::reservation_access::Windows;
 use super::timeline::{LaterResources, Timeline};
@@ -156,7 +156,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Like [`fit_without_delay`](Self::fit_without_delay), but only on `left`, the resources that
-    /// reservations leave to the job.
+    /// reservations leave to the job. Does not consider the system-wide resources of planned starts.
     pub fn fit_within(
         &self,
         left: &AvailabilityMap<'s>,
@@ -245,9 +245,9 @@ impl<'s> Pins<'s> {
         self.future(now, ix).least(from, until)
     }
 
-    /// Whether the amounts of a claim are free from now until `until`. Exclusive access is not
-    /// checked, because a suspended job already has its nodes. System-wide resources are not
-    /// checked, either.
+    /// Whether the amounts that a suspended job needs to resume are free from now until `until`.
+    /// Exclusive access is not checked, because the job already has its nodes. System-wide resources
+    /// are not checked, either.
     pub fn stays_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
         claim
             .holds
@@ -280,7 +280,8 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// All known starts and ends of running jobs, started jobs and planned jobs on a node.
+    /// The known ends of running jobs and of jobs started in this cycle on a node, and the starts
+    /// and ends of planned jobs.
     fn changes(&self, ix: NodeIx) -> Vec<NodeEvent> {
         let tenants = self
             .state
@@ -419,7 +420,8 @@ impl<'s> Pins<'s> {
     }
 
     /// A start at `at` on `nodes`, which an earlier cycle planned for the job. None if the nodes no
-    /// longer meet the request or their resources are not free for `span`.
+    /// longer meet the conditions that [`Self::suits`] checks, or their resources are not free for
+    /// `span`.
     pub fn slot_on(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -446,7 +448,8 @@ impl<'s> Pins<'s> {
         is_free.then_some(Slot { at, placement })
     }
 
-    /// Whether the nodes of a placement still meet the conditions of the request.
+    /// Whether the nodes of a placement still meet the conditions of the request for single nodes,
+    /// and the condition on groups of nodes. The arrangement of chunks is not checked again.
     fn suits(&self, now: &AvailabilityMap<'s>, shape: &Shape, placement: &Placement) -> bool {
         let (cluster, picks) = (&self.state.cluster, &placement.picks);
         let is_of_one_group = shape.group.as_ref().is_none_or(|resource| {
