@@ -14,7 +14,7 @@ complete -c qalter -l group -d 'Process group, the scope of the job\'s label and
 complete -c qalter -l label -d 'Label of the job: other jobs of the same process group may depend on the label, even before this job is submitted. See DEPENDENCIES' -r
 complete -c qalter -s m -d 'Send mail when the job is aborted (a), begins (b) or ends (e), or never (n). With j, also for each subjob of an array' -r
 complete -c qalter -s M -d 'Recipients of mail: user[@host],... (default: the owner)' -r
-complete -c qalter -s k -d 'Write standard output (o) or error (e) in the home directory on the node while the job runs, or neither (n). With d (-k oed), write directly to the final files' -r
+complete -c qalter -s k -d 'Keep standard output (o), standard error (e) or both (oe) in the home directory on the node; n for none. With d (-k oed), write directly to the paths of -o and -e while the job runs' -r
 complete -c qalter -s R -d 'Remove the output file (o) or the error file (e) if the job exits with status 0' -r
 complete -c qalter -s S -d 'Shell that runs the script: path[@host],...' -r
 complete -c qalter -s u -d 'User to run as: user[@host],... Only the owner is accepted' -r

@@ -14,7 +14,7 @@ complete -c qsub -l group -d 'Process group, the scope of the job\'s label and o
 complete -c qsub -l label -d 'Label of the job: other jobs of the same process group may depend on the label, even before this job is submitted. See DEPENDENCIES' -r
 complete -c qsub -s m -d 'Send mail when the job is aborted (a), begins (b) or ends (e), or never (n). With j, also for each subjob of an array' -r
 complete -c qsub -s M -d 'Recipients of mail: user[@host],... (default: the owner)' -r
-complete -c qsub -s k -d 'Write standard output (o) or error (e) in the home directory on the node while the job runs, or neither (n). With d (-k oed), write directly to the final files' -r
+complete -c qsub -s k -d 'Keep standard output (o), standard error (e) or both (oe) in the home directory on the node; n for none. With d (-k oed), write directly to the paths of -o and -e while the job runs' -r
 complete -c qsub -s R -d 'Remove the output file (o) or the error file (e) if the job exits with status 0' -r
 complete -c qsub -s S -d 'Shell that runs the script: path[@host],...' -r
 complete -c qsub -s u -d 'User to run as: user[@host],... Only the owner is accepted' -r
@@ -25,7 +25,7 @@ complete -c qsub -s J -d 'Job array: one subjob for each index from X to Y (X be
 complete -c qsub -s v -d 'Variables of the job: NAME,NAME=VALUE,...; precede a comma in a value by a backslash, or quote the value' -r
 complete -c qsub -s t -d 'Job array as with -J; also a single index, or indices and ranges separated by commas, as in TORQUE and Grid Engine' -r
 complete -c qsub -s L -d 'Chunks in TORQUE\'s syntax: tasks=N:lprocs=N:memory=SIZE:gpus=N' -r
-complete -c qsub -s d -d 'Start the job in this directory instead of the working directory' -r
+complete -c qsub -s d -d 'Start the job in this directory; relative paths of files still refer to the directory of qsub' -r
 complete -c qsub -s w -d 'Start the job in this directory; relative paths of files refer to this directory' -r
 complete -c qsub -s F -d 'Arguments of the script, quoted as one word; the same as words after the script' -r
 complete -c qsub -s C -d 'Prefix of directives in the script (default #PBS); with an empty prefix there are no directives' -r

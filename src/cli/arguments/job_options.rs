@@ -92,8 +92,8 @@ pub struct JobOptions {
     /// Recipients of mail: user[@host],... (default: the owner)
     #[arg(short = 'M', value_name = "user_list", help_heading = MAIL)]
     pub mail_users: Option<OsString>,
-    /// Write standard output (o) or error (e) in the home directory on the node while the job runs,
-    /// or neither (n). With d (-k oed), write directly to the final files
+    /// Keep standard output (o), standard error (e) or both (oe) in the home directory on the node;
+    /// n for none. With d (-k oed), write directly to the paths of -o and -e while the job runs
     #[arg(short = 'k', value_name = "keep", help_heading = MAIL)]
     pub keep: Option<OsString>,
     /// Remove the output file (o) or the error file (e) if the job exits with status 0

@@ -77,7 +77,7 @@ pub struct QsubArgs {
     /// Use nodes exclusively, as with -W naccess=singlejob
     #[arg(short = 'n', help_heading = job_options::SCHEDULING)]
     pub node_exclusive: bool,
-    /// Start the job in this directory instead of the working directory
+    /// Start the job in this directory; relative paths of files still refer to the directory of qsub
     #[arg(short = 'd', value_name = "folder", help_heading = job_options::EXECUTION)]
     pub folder: Option<OsString>,
     /// Start the job in this directory; relative paths of files refer to this directory
