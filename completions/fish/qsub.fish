@@ -25,7 +25,7 @@ complete -c qsub -s J -d 'Job array: one subjob for each index from X to Y (X be
 complete -c qsub -s v -d 'Variables of the job: NAME,NAME=VALUE,...; precede a comma in a value by a backslash, or quote the value' -r
 complete -c qsub -s t -d 'Job array as with -J; also a single index, or indices and ranges separated by commas, as in TORQUE and Grid Engine' -r
 complete -c qsub -s L -d 'Chunks in TORQUE\'s syntax: tasks=N:lprocs=N:memory=SIZE:gpus=N' -r
-complete -c qsub -s d -d 'Start the job in this directory; relative paths of files still refer to the directory of qsub' -r
+complete -c qsub -s d -d 'Start the job in this directory; relative paths of files still refer to the directory where qsub runs' -r
 complete -c qsub -s w -d 'Start the job in this directory; relative paths of files refer to this directory' -r
 complete -c qsub -s F -d 'Arguments of the script, quoted as one word; the same as words after the script' -r
 complete -c qsub -s C -d 'Prefix of directives in the script (default #PBS); with an empty prefix there are no directives' -r

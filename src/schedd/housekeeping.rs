@@ -82,7 +82,8 @@ impl Schedd {
                 .for_each(|row| self.server.add_update(row)),
             Err(error) => {
                 tracing::error!(
-                    "cannot read the spool to delete old accounting records: {error}; trying again later"
+                    "cannot read the spool to delete old accounting records: {error}; trying again \
+                     later"
                 )
             }
         }

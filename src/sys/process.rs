@@ -82,9 +82,9 @@ pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Closes every descriptor above standard error except those in `keep`. No value
-/// that owns a closed descriptor may be dropped later. So call this function only in a child that
-/// ends with [`leave`] or exec, or in a process that has not opened other descriptors yet.
+/// Closes every descriptor above standard error except those in `keep`. No value that owns
+/// a closed descriptor may be dropped later. So call this function only in a child that ends with
+/// [`leave`] or exec, or in a process that has not opened other descriptors yet.
 pub fn close_all_but(keep: &[BorrowedFd]) {
     let mut keep: Vec<u32> = keep
         .iter()

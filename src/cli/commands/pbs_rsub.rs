@@ -54,8 +54,8 @@ pub struct PbsRsubArgs {
     /// reservation begins later. The number of seconds has no effect
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
-    /// Mail points: n, or one or more of the letters a, b, c and e; stored and shown, but no mail is
-    /// sent
+    /// Mail points: n, or one or more of the letters a, b, c and e; stored and shown, but no mail
+    /// is sent
     #[arg(short = 'm', value_name = "mail_points")]
     pub mail_points: Option<String>,
     /// Recipients of mail; stored and shown, but no mail is sent

@@ -77,7 +77,8 @@ pub struct QsubArgs {
     /// Use nodes exclusively, as with -W naccess=singlejob
     #[arg(short = 'n', help_heading = job_options::SCHEDULING)]
     pub node_exclusive: bool,
-    /// Start the job in this directory; relative paths of files still refer to the directory of qsub
+    /// Start the job in this directory; relative paths of files still refer to the directory where
+    /// qsub runs
     #[arg(short = 'd', value_name = "folder", help_heading = job_options::EXECUTION)]
     pub folder: Option<OsString>,
     /// Start the job in this directory; relative paths of files refer to this directory

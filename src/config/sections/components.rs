@@ -143,8 +143,8 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
             &mut c.policy.precedence.components.priorities.queue
         })
         .text(
-            "The priorities of queues; \"*\" for all other queues. Without \"*\", a queue not listed \
-             has the priority of its [[queue]].",
+            "The priorities of queues; \"*\" for all other queues. Without \"*\", a queue not \
+             listed has the priority of its [[queue]].",
         )
         .example("{ express = 2880 }"),
     ],

@@ -100,8 +100,8 @@ pub static HOOK: Table<Hook> = Table::new(
             .pbs(&["fail_action"])
             .unset("none")
             .text(
-                "What happens if a hook fails on a node: \"none\", or \"offline_vnodes\" to set all \
-                 nodes of the host offline.",
+                "What happens if a hook fails on a node: \"none\", or \"offline_vnodes\" to set \
+                 all nodes of the host offline.",
             ),
     ],
 );

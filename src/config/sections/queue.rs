@@ -119,8 +119,10 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             &mut q.queue.backfill_depth
         })
         .pbs(&["backfill_depth"])
-        .text("The number of the queue's jobs that may have a planned start, or \"all\"; with \"none\", \
-             they count toward depth of [backfill].")
+        .text(
+            "The number of the queue's jobs that may have a planned start, or \"all\"; with \
+             \"none\", they count toward depth of [backfill].",
+        )
         .default("none")
         .example("1"),
         &key("charge", CHARGE, |q| &mut q.queue.charge).text(

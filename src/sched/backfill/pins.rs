@@ -156,7 +156,8 @@ impl<'s> Pins<'s> {
     }
 
     /// Like [`fit_without_delay`](Self::fit_without_delay), but only on `left`, the resources that
-    /// reservations leave to the job. Does not consider the system-wide resources of planned starts.
+    /// reservations leave to the job. Does not consider the system-wide resources of planned
+    /// starts.
     pub fn fit_within(
         &self,
         left: &AvailabilityMap<'s>,
@@ -246,8 +247,8 @@ impl<'s> Pins<'s> {
     }
 
     /// Whether the amounts that a suspended job needs to resume are free from now until `until`.
-    /// Exclusive access is not checked, because the job already has its nodes. System-wide resources
-    /// are not checked, either.
+    /// Exclusive access is not checked, because the job already has its nodes. System-wide
+    /// resources are not checked, either.
     pub fn stays_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
         claim
             .holds

@@ -69,8 +69,8 @@ impl<'s> QueueOrder<'s> {
     }
 
     /// The positions of these jobs, in the order of the queue, each with the next job before it and
-    /// the next job after it. A subjob has the position of its array, unless it starts again: then it
-    /// has its own. Jobs that do not wait are omitted.
+    /// the next job after it. A subjob has the position of its array, unless it starts again: then
+    /// it has its own. Jobs that do not wait are omitted.
     pub fn places_of(&self, jobs: &[JobId]) -> Vec<Neighbours> {
         let mut wanted: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for &job in jobs
@@ -407,10 +407,7 @@ mod tests {
         let fixture = fixture.queued(3, "select=1:ncpus=1 queue=night");
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let reported: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
-        assert_eq!(
-            reported,
-            ["", "", "turn 2 of the queues (the lowest first)"]
-        );
+        assert_eq!(reported, ["", "", "queue turn 2 (lower turns first)"]);
     }
 
     /// M1.

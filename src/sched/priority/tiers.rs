@@ -52,7 +52,7 @@ pub fn describe(tier: i64) -> String {
     let words = [
         (starves != 0).then(|| "waited longer than max_starve".to_string()),
         (queue != 0).then(|| format!("queue priority {queue}")),
-        (turn != 0).then(|| format!("turn {turn} of the queues (the lowest first)")),
+        (turn != 0).then(|| format!("queue turn {turn} (lower turns first)")),
     ];
     words
         .into_iter()
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(describe(150 * QUEUE), "queue priority 150");
         assert_eq!(
             describe(-1024 * QUEUE - 3),
-            "queue priority -1024, turn 3 of the queues (the lowest first)"
+            "queue priority -1024, queue turn 3 (lower turns first)"
         );
         assert_eq!(
             describe(STARVING + QUEUE),

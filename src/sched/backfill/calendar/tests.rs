@@ -88,8 +88,9 @@ fn a_blocked_job_reports_its_planned_start() {
     );
 }
 
-/// M31: job 2 requests 3 CPUs, job 3 requests 1 CPU, and both are planned from 100 to 200. After one
-/// of the 4 nodes has gone down, only 3 CPUs are left, so the planned start of job 3 moves to 200.
+/// M31: job 2 requests 3 CPUs, job 3 requests 1 CPU, and both are planned from 100 to 200. After
+/// one of the 4 nodes has gone down, only 3 CPUs are left, so the planned start of job 3 moves to
+/// 200.
 #[test]
 fn bookings_of_lost_resources_are_not_renewed() {
     let mut fixture = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);

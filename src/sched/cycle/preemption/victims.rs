@@ -52,9 +52,9 @@ impl PossibleVictim<'_> {
     }
 }
 
-/// The running jobs that could be preempted, with the jobs that their owners protect: the caller
-/// decides about those. Excludes jobs that are suspended, that earlier cycles have decided to preempt, that have run for less than the
-/// exemption time, or that run inside a reservation.
+/// The running jobs that can be victims. Includes jobs that their owners protect from preemption;
+/// the caller excludes these. Omits jobs that are suspended, that earlier cycles have decided to
+/// preempt, that have run for less than the exemption time, or that run inside a reservation.
 pub fn possible_victims<'s>(
     state: &'s ClusterState,
     policy: &Policy,
