@@ -21,6 +21,9 @@ pub mod report;
 // One file for each command, or for several similar commands.
 pub mod commands;
 
+// The command `lanai` and its subcommands.
+pub mod lanai;
+
 pub mod programs;
 
 pub mod multicall;

@@ -4,26 +4,21 @@
 //! begins with `.` or `-` is ignored, because sites rename a command to `qsub.real` or `qsub-lanai`
 //! and install a wrapper in place of the command.
 
-use super::arguments::getopt;
-use super::client::exit::{self, Failure};
+use super::client::exit;
 use super::programs::{CliProgram, PROGRAMS};
 use crate::sys::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The name of the program itself.
-const NAME: &str = "lanai";
-
-/// Runs the command selected by `argv[0]`. If no command has this name, prints the overview, the
-/// version or an error.
+/// Runs the command selected by `argv[0]`, or prints an error if no command has this name.
 pub fn main() -> ExitCode {
     let called = env::args().next().unwrap_or_default();
     let name = name(&called);
     match command(&name) {
         Some(main) => main(),
-        None => ExitCode::from(without_command(&name).unwrap_or_else(|failure| failure.code)),
+        None => ExitCode::from(unknown_command(&name)),
     }
 }
 
@@ -41,27 +36,12 @@ fn command(name: &str) -> Option<fn() -> ExitCode> {
     programs.find(|program| program.name == name)?.main
 }
 
-/// Handles a call by a name that is no command: prints the overview, the version, or an error with
-/// the overview. Returns the exit status.
-fn without_command(name: &str) -> Result<u8, Failure> {
-    let words: Vec<OsString> = env::args().skip(1).collect();
-    let problem = if name != NAME {
-        "not a command of Lanai"
-    } else if getopt::print_help_or_version(definition, &words)? {
-        return Ok(0);
-    } else if words.is_empty() {
-        exit::print(overview())?;
-        return Ok(0);
-    } else {
-        "arguments are not supported: call a command by its name, without lanai"
-    };
-    io::stderr().write_all(format!("{name}: {problem}\n\n{}", overview()).as_bytes())?;
-    Ok(exit::USAGE)
-}
-
-/// The definition of `lanai` called without a command.
-fn definition() -> clap::Command {
-    clap::Command::new(NAME).override_help(overview())
+/// The failure for a call by a name that is no command: an error with the list of programs. Returns
+/// the exit status.
+fn unknown_command(name: &str) -> u8 {
+    let message = format!("{name}: not a command of Lanai\n\n{}", overview());
+    let _ = io::stderr().write_all(message.as_bytes());
+    exit::USAGE
 }
 
 /// The list of all programs, one line each.
@@ -101,10 +81,11 @@ mod tests {
             "./pbs_rsub",
             "qsub.real",
             "qsub-lanai",
+            "lanai",
         ] {
             assert!(is_command(called), "{called}");
         }
-        for called in ["", "/", "lanai", "qsu", "qsub2", "schedd", "noded"] {
+        for called in ["", "/", "qsu", "qsub2", "schedd", "noded"] {
             assert!(!is_command(called), "{called}");
         }
     }

@@ -30,6 +30,7 @@ use super::commands::qsub;
 use super::commands::qterm;
 use super::commands::queue_state;
 use super::commands::tracejob;
+use super::lanai;
 use std::process::ExitCode;
 
 /// One program of Lanai.
@@ -47,6 +48,12 @@ pub struct CliProgram {
 
 /// All programs, in alphabetical order within a section.
 pub const PROGRAMS: &[CliProgram] = &[
+    CliProgram {
+        name: "lanai",
+        section: 1,
+        command: lanai::command,
+        main: Some(lanai::main),
+    },
     CliProgram {
         name: "pbs_ralter",
         section: 1,

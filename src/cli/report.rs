@@ -22,6 +22,7 @@ use crate::wire::message::{
     ClientAnswer, ClientRequest, Detail, JobRecord, NewJob, Payload, Question, Reply, ServerFacts,
 };
 use clap::Args;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -251,6 +252,21 @@ struct ReportContext {
     source: QuerySource,
     server: ServerFacts,
     now: Wall,
+}
+
+/// The explanations of `qstat --why` as text. Unknown jobs are added to the failures.
+pub fn explain(
+    ids: &[JobId],
+    verbose: bool,
+    failures: &mut Vec<Failure>,
+) -> Result<Vec<u8>, Failure> {
+    why::report(&mut ReportContext::open()?, ids, false, verbose, failures)
+}
+
+/// The explanations of `qstat --why` as JSON objects, each with the job's id. Unknown jobs are added
+/// to the failures.
+pub fn explanations(ids: &[JobId], failures: &mut Vec<Failure>) -> Result<Vec<Value>, Failure> {
+    why::data(&mut ReportContext::open()?, ids, failures)
 }
 
 impl ReportContext {

@@ -18,6 +18,13 @@ const LIMITS: [(i32, &str); 4] = [
     (-29, "walltime"),
 ];
 
+/// The resource whose limit the job exceeded, according to its `Exit_status`; None if the status
+/// has another cause.
+pub fn exceeded_resource(status: i32) -> Option<&'static str> {
+    let (_, resource) = LIMITS.iter().find(|(limit, _)| *limit == status)?;
+    Some(resource)
+}
+
 /// The comment of a job.
 pub fn of<'a>(record: &'a JobRecord, server: &ServerFacts) -> Cow<'a, str> {
     let (job, clock) = (&record.job, &server.clock);
@@ -204,8 +211,8 @@ fn by_status(job: &Job) -> String {
         }
         (Some(Exit { deleted: true, .. }) | None, _) => " and terminated".to_string(),
         (Some(Exit { status: 0, .. }), _) => " and finished".to_string(),
-        (Some(Exit { status, .. }), _) => match LIMITS.iter().find(|(limit, _)| *limit == status) {
-            Some((_, resource)) => format!(" and exceeded resource {resource}"),
+        (Some(Exit { status, .. }), _) => match exceeded_resource(status) {
+            Some(resource) => format!(" and exceeded resource {resource}"),
             None => " and failed".to_string(),
         },
     }

@@ -109,7 +109,7 @@ impl<'a> NodeGroup<'a> {
 
     /// The unassigned amount of a consumable resource. GPUs used by processes that belong to no job
     /// are not free.
-    fn free(&self, name: &str) -> i64 {
+    pub fn free(&self, name: &str) -> i64 {
         let outside = if name == "ngpus" {
             self.gpus_outside()
         } else {

@@ -23,6 +23,7 @@ use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{JobRecord, Question, ServerFacts};
+use serde_json::Value;
 
 /// Explains why the jobs `ids` wait, as text or JSON. For a job that does not wait, the text gives
 /// only the state. With `verbose`, the text lists the obstacles at all stages. Unknown jobs are
@@ -60,6 +61,30 @@ pub fn report(
         document.add_object("Jobs", &view.id(view.found.record.job.id), &attributes);
     }
     Ok(document.end())
+}
+
+/// The explanations of the jobs `ids` as JSON objects. Unknown jobs are added to the failures.
+pub fn data(
+    context: &mut ReportContext,
+    ids: &[JobId],
+    failures: &mut Vec<Failure>,
+) -> Result<Vec<Value>, Failure> {
+    let mut explanations = Vec::new();
+    for &id in ids {
+        let Some(found) = &ExplainedJob::ask(context, id)? else {
+            failures.push(context.unknown(id));
+            continue;
+        };
+        let view = JobView {
+            server: &context.server,
+            now: context.now,
+            found,
+        };
+        let mut data = view.data();
+        data["job"] = view.id(id).into();
+        explanations.push(data);
+    }
+    Ok(explanations)
 }
 
 /// A job with its events and explanation.
