@@ -97,7 +97,7 @@ completions:
 # Installs the programs built by `make all`. Nothing is compiled as root.
 install:
 	@test -n "$(COMMANDS)" && test -x $(BUILT)/lanai || { echo "install: run 'make all' first" >&2; exit 1; }
-	install -d $(BIN) $(UNITS) $(SHARE)/doc/lanai/scenarios
+	install -d $(BIN) $(UNITS) $(SHARE)/doc/lanai/scenarios $(SHARE)/lanai
 	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	install -m 755 $(addprefix $(BUILT)/,$(BINARIES)) $(BIN)
 	for name in $(COMMANDS); do ln -sf lanai $(BIN)/$$name || exit 1; done
@@ -108,6 +108,7 @@ install:
 	for unit in schedd.service noded.service schedd.socket; do \
 	  sed 's|@PREFIX@|$(PREFIX)|' etc/$$unit > $(UNITS)/$$unit && chmod 644 $(UNITS)/$$unit || exit 1; done
 	install -m 644 etc/lanai.toml.example README.md CHANGELOG.md LICENSE $(SHARE)/doc/lanai
+	install -m 644 etc/lanai.schema.json $(SHARE)/lanai
 	install -m 644 etc/scenarios/*.toml $(SHARE)/doc/lanai/scenarios
 
 # Removes the installed files, but not the configuration and the spool.
@@ -118,7 +119,7 @@ uninstall:
 	for file in completions/zsh/*; do rm -f $(SHARE)/zsh/site-functions/$${file##*/}; done
 	for file in completions/fish/*; do rm -f $(SHARE)/fish/vendor_completions.d/$${file##*/}; done
 	rm -f $(UNITS)/schedd.service $(UNITS)/schedd.socket $(UNITS)/noded.service
-	rm -rf $(SHARE)/doc/lanai
+	rm -rf $(SHARE)/doc/lanai $(SHARE)/lanai
 
 clean:
 	$(CARGO) clean

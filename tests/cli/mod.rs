@@ -7,6 +7,7 @@ mod dialects;
 mod forecast;
 mod interactive;
 mod job_commands;
+mod lanai_queries;
 mod qmgr;
 mod qterm;
 mod tracejob;

@@ -158,6 +158,7 @@ const ORDER: &[(&str, &[&str])] = &[
             "output",
             "report",
             "commands",
+            "lanai",
             "programs",
             "multicall",
             "completion",

@@ -33,17 +33,14 @@ fn every_program_is_installed_once_and_removed() {
     for program in PROGRAMS {
         let path = programs.join(program.name);
         let is_link = path.symlink_metadata().unwrap().is_symlink();
-        assert_eq!(is_link, program.main.is_some(), "{}", program.name);
+        let is_file = program.main.is_none() || program.name == "lanai";
+        assert_eq!(is_link, !is_file, "{}", program.name);
         assert!(
             version(&path).contains(env!("CARGO_PKG_VERSION")),
             "{path:?}"
         );
     }
-    assert_eq!(
-        files(&programs).len(),
-        PROGRAMS.len() + 1,
-        "the programs and lanai"
-    );
+    assert_eq!(files(&programs).len(), PROGRAMS.len());
     make("uninstall", folder.path());
     assert_eq!(files(folder.path()), Vec::<std::path::PathBuf>::new());
 }
@@ -70,14 +67,15 @@ fn a_copied_or_renamed_command_keeps_its_name() {
 
 #[test]
 fn under_another_name_the_client_program_lists_the_commands() {
-    let overview = finish(Command::new(bin("lanai")).output().unwrap());
-    assert_eq!((overview.code, &*overview.err), (0, ""));
-    assert!(overview.out.contains("\n  qsub "), "{}", overview.out);
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("qfoo");
     symlink(bin("lanai"), &other).unwrap();
     let done = finish(Command::new(other).output().unwrap());
     assert_eq!((done.code, &*done.out), (2, ""));
-    let expected = format!("qfoo: not a command of Lanai\n\n{}", overview.out);
-    assert_eq!(done.err, expected);
+    assert!(
+        done.err.starts_with("qfoo: not a command of Lanai\n\n"),
+        "{}",
+        done.err
+    );
+    assert!(done.err.contains("\n  qsub "), "{}", done.err);
 }

@@ -8,10 +8,10 @@ use crate::cli::client::source::{Answers, QuerySource};
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
+use crate::shown::timestamp;
 use crate::sys::home::Home;
 use crate::sys::{clock, env, terminal, user};
 use crate::wire::message::{Arrays, Detail, Filter, History, JobRecord, Question, ServerFacts};
-use chrono::Local;
 use clap::{Args, ValueEnum};
 use std::io::{IsTerminal, stdout};
 
@@ -111,7 +111,7 @@ impl Session {
     /// What filters need to know about the caller.
     pub fn filter_context(&self) -> FilterContext {
         FilterContext {
-            now: Local::now(),
+            now: timestamp::local(self.now).unwrap_or_default(),
             user: self.user.clone(),
         }
     }

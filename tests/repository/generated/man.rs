@@ -15,6 +15,7 @@ use std::io;
 
 /// The prose of the pages. A page shows its sections in this order.
 const PARTS: &[&str] = &[
+    include_str!("../../../man/parts/lanai.txt"),
     include_str!("../../../man/parts/pbsdsh.txt"),
     include_str!("../../../man/parts/qsub.txt"),
     include_str!("../../../man/parts/qsig.txt"),
@@ -103,7 +104,7 @@ fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
         .filter(|command| command.get_name() != "help")
     {
         let mut text = Vec::new();
-        let man = Man::new(command.clone());
+        let man = Man::new(without_common_options(command));
         man.render_description_section(&mut text)?;
         man.render_options_section(&mut text)?;
         let usage = command.clone().render_usage().to_string();
@@ -116,6 +117,14 @@ fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
         body.extend(text.into_bytes());
     }
     Ok(())
+}
+
+/// A subcommand without the options that its program has too, and without `--help`.
+fn without_common_options(command: &clap::Command) -> clap::Command {
+    command.clone().mut_args(|arg| {
+        let is_common = arg.is_global_set() || arg.get_id() == "help";
+        arg.hide(is_common)
+    })
 }
 
 /// The program's sections of [`PARTS`], and SEE ALSO with all pages.
