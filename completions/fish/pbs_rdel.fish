@@ -1,1 +1,1 @@
-complete -c pbs_rdel -s q -d 'Server of the reservations: @server' -r
+complete --keep-order --exclusive --command pbs_rdel --arguments "(_LANAI_COMPLETE=fish pbs_rdel -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

@@ -1,2 +1,1 @@
-complete -c qdel -s W -d 'force: remove the job immediately, without waiting for the node. suppress_email=N is accepted and has no effect: the number of mails is always limited' -r
-complete -c qdel -s x -d 'Also remove finished jobs from the history'
+complete --keep-order --exclusive --command qdel --arguments "(_LANAI_COMPLETE=fish qdel -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

@@ -1,1 +1,1 @@
-complete -c qhold -s h -d 'Holds: u (user, default), o (operator), s (system), p (password), n (none)' -r
+complete --keep-order --exclusive --command qhold --arguments "(_LANAI_COMPLETE=fish qhold -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

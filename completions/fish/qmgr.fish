@@ -1,5 +1,1 @@
-complete -c qmgr -s c -d 'Commands, separated by semicolons, such as "set queue gpu enabled = True"' -r
-complete -c qmgr -s a -d 'Stop at the first error in commands from standard input'
-complete -c qmgr -s e -d 'Print each command before running it'
-complete -c qmgr -s n -d 'Only check the syntax of the commands'
-complete -c qmgr -s z -d 'Do not print error messages'
+complete --keep-order --exclusive --command qmgr --arguments "(_LANAI_COMPLETE=fish qmgr -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

@@ -1,2 +1,1 @@
-complete -c qmsg -s E -d 'Write to the standard error of the job (the default)'
-complete -c qmsg -s O -d 'Write to the standard output of the job'
+complete --keep-order --exclusive --command qmsg --arguments "(_LANAI_COMPLETE=fish qmsg -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

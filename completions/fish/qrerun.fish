@@ -1,2 +1,1 @@
-complete -c qrerun -s W -d 'force: accepted for compatibility with PBS; has no effect: the job is requeued when its node reports the end of the attempt' -r
-complete -c qrerun -l failed -d 'Rerun the failed subjobs of these arrays; running subjobs continue'
+complete --keep-order --exclusive --command qrerun --arguments "(_LANAI_COMPLETE=fish qrerun -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

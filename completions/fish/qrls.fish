@@ -1,1 +1,1 @@
-complete -c qrls -s h -d 'Holds: u (user, default), o (operator), s (system), p (password), n (none)' -r
+complete --keep-order --exclusive --command qrls --arguments "(_LANAI_COMPLETE=fish qrls -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

@@ -1,1 +1,1 @@
-complete -c qsig -s s -d 'Signal: a name, with or without SIG, or a number (default SIGTERM); or suspend, resume, admin-suspend, admin-resume' -r
+complete --keep-order --exclusive --command qsig --arguments "(_LANAI_COMPLETE=fish qsig -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

@@ -26,6 +26,9 @@ pub mod lanai;
 
 pub mod programs;
 
+// Completion of command lines by the shell.
+pub mod completion;
+
 pub mod multicall;
 
 #[cfg(test)]

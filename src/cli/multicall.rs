@@ -5,6 +5,7 @@
 //! and install a wrapper in place of the command.
 
 use super::client::exit;
+use super::completion;
 use super::programs::{CliProgram, PROGRAMS};
 use crate::sys::env;
 use std::ffi::OsStr;
@@ -16,9 +17,12 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     let called = env::args().next().unwrap_or_default();
     let name = name(&called);
-    match command(&name) {
-        Some(main) => main(),
-        None => ExitCode::from(unknown_command(&name)),
+    match program(&name) {
+        Some(program) if completion::is_requested() => completion::main(program),
+        Some(CliProgram {
+            main: Some(main), ..
+        }) => main(),
+        _ => ExitCode::from(unknown_command(&name)),
     }
 }
 
@@ -30,10 +34,11 @@ fn name(called: &OsStr) -> String {
     file[..end].to_string()
 }
 
-/// The main function of the command `name`; None for daemons and unknown names.
-fn command(name: &str) -> Option<fn() -> ExitCode> {
-    let mut programs = PROGRAMS.iter();
-    programs.find(|program| program.name == name)?.main
+/// The command `name`; None for daemons and unknown names.
+fn program(name: &str) -> Option<&'static CliProgram> {
+    PROGRAMS
+        .iter()
+        .find(|program| program.name == name && program.main.is_some())
 }
 
 /// The failure for a call by a name that is no command: an error with the list of programs. Returns
@@ -74,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_file_name_without_its_suffix_selects_the_command() {
-        let is_command = |called: &str| command(&name(called.as_ref())).is_some();
+        let is_command = |called: &str| program(&name(called.as_ref())).is_some();
         for called in [
             "qsub",
             "/usr/bin/qsub",

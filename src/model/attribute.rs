@@ -342,6 +342,14 @@ fn permitted(name: &str, context: &Context) -> Result<&'static AttributeRule, Re
     find(name, context.rights.privileged)
 }
 
+/// Returns the names of the attributes that owners of jobs may set.
+pub fn settable() -> impl Iterator<Item = &'static str> {
+    TABLE
+        .iter()
+        .filter(|attribute| matches!(attribute.who, Who::Owner | Who::Submitter))
+        .map(|attribute| attribute.name)
+}
+
 fn find(name: &str, privileged: bool) -> Result<&'static AttributeRule, Refusal> {
     let attribute = TABLE
         .iter()

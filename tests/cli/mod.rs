@@ -2,6 +2,7 @@
 
 mod administrator;
 mod commands;
+mod completion;
 mod configured_values;
 mod dialects;
 mod forecast;

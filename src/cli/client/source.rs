@@ -244,6 +244,33 @@ impl QuerySource {
     }
 }
 
+/// Answers a question without starting schedd: from the caller's own spool, or from a running schedd
+/// that answers within `patience`. None if there is no answer.
+pub fn answer_without_start(
+    home: &Home,
+    question: &Question,
+    patience: Duration,
+) -> Option<Answers> {
+    let mut answers = Answers::empty();
+    if is_own(home) {
+        let mut reader = SpoolReader::open(&spool::file(home)).ok()??;
+        let each = &mut |part| {
+            answers.add(part);
+            Ok(())
+        };
+        reader.answer(question, Viewer::own(), each).ok()?;
+    } else {
+        let mut client = Client::reach(home).ok()?;
+        client.set_timeout(patience);
+        let each = |part| {
+            answers.add(part);
+            Continue::Wanted
+        };
+        client.ask(question, each).ok()?;
+    }
+    Some(answers)
+}
+
 /// The server name of this installation according to its configuration. Does not contact schedd.
 pub fn configured_server_name() -> String {
     Home::find().map_or_else(|_| record::host(), |home| configured_name(&home))

@@ -1,6 +1,7 @@
 //! Shell completions, generated from the definitions of the command lines.
 
 use clap_complete::Shell;
+use lanai::cli::completion;
 use lanai::cli::programs::CliProgram;
 use std::path::PathBuf;
 
@@ -18,9 +19,14 @@ pub fn file_name(program: &CliProgram, shell: Shell) -> PathBuf {
     PathBuf::from(shell.to_string()).join(name)
 }
 
-/// Completion script of a program.
+/// Completion script of a program. Commands complete themselves; the script of a daemon lists its
+/// options.
 pub fn script(program: &CliProgram, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut (program.command)(), program.name, &mut script);
+    if program.main.is_some() {
+        completion::write_script(program, &shell.to_string(), &mut script).unwrap();
+    } else {
+        clap_complete::generate(shell, &mut (program.command)(), program.name, &mut script);
+    }
     script
 }
