@@ -13,6 +13,8 @@ pub mod columns;
 
 pub mod document;
 
+pub mod explanation;
+
 pub mod filter;
 
 pub mod history;

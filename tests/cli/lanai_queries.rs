@@ -154,6 +154,8 @@ fn the_json_of_every_subcommand_matches_the_schema_in_every_state() {
         &["list", "-t", "8[]"],
         &["history"],
         &["show", "1", "2", "3", "4", "5", "6", "7", "8", "8[1]"],
+        &["why"],
+        &["why", "1", "2", "3", "4", "5", "6", "7", "8"],
         &["nodes"],
         &["nodes", "n"],
     ] {

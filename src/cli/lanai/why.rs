@@ -2,6 +2,7 @@
 //! the caller's waiting jobs with their reasons.
 
 use super::document;
+use super::explanation;
 use super::filter::JobFilter;
 use super::list::TableOptions;
 use super::session::{OutputOptions, Session};
@@ -11,7 +12,7 @@ use crate::cli::report;
 use crate::model::job_id::JobId;
 use crate::wire::message::Arrays;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 
 const COLUMNS: &str = "id,name,state,waited,cpus,detail";
@@ -51,7 +52,10 @@ impl WhyArgs {
         let ids: Vec<JobId> = found.records.iter().map(|record| record.job.id).collect();
         let mut failures = found.failures.clone();
         if output.json {
-            let explanations = report::explanations(&ids, &mut failures)?;
+            let explanations: Vec<Value> = report::explanations(&ids, &mut failures)?
+                .iter()
+                .map(explanation::data)
+                .collect();
             let content = json!({ "explanations": explanations });
             exit::print(document::document(
                 "explanations",
