@@ -17,17 +17,25 @@ pub mod explanation;
 
 pub mod filter;
 
+pub mod follow;
+
 pub mod history;
 
 pub mod job_view;
 
 pub mod list;
 
+pub mod log;
+
 pub mod nodes;
+
+pub mod output_files;
 
 pub mod overview;
 
 pub mod relative_time;
+
+pub mod run;
 
 pub mod session;
 
@@ -35,7 +43,11 @@ pub mod show;
 
 pub mod status;
 
+pub mod submit;
+
 pub mod table;
+
+pub mod wait;
 
 pub mod why;
 
@@ -60,6 +72,10 @@ pub struct LanaiArgs {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Run a command as a job: show its output, and exit with its exit status
+    Run(run::RunArgs),
+    /// Submit a command or a script
+    Submit(submit::SubmitArgs),
     /// List jobs: by default your unfinished jobs
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
@@ -69,6 +85,10 @@ enum Task {
     Show(show::ShowArgs),
     /// Explain why jobs wait, and when they are expected to start
     Why(why::WhyArgs),
+    /// Show the output of a job
+    Log(log::LogArgs),
+    /// Wait until jobs have finished
+    Wait(wait::WaitArgs),
     /// List the nodes, their free resources and their jobs
     Nodes(nodes::NodesArgs),
 }
@@ -101,6 +121,10 @@ impl LanaiArgs {
     fn run(&self) -> Result<u8, Failure> {
         match &self.task {
             None => overview::run(&self.output),
+            Some(Task::Run(args)) => args.run(&self.output),
+            Some(Task::Submit(args)) => args.run(&self.output),
+            Some(Task::Log(args)) => args.run(&self.output),
+            Some(Task::Wait(args)) => args.run(&self.output),
             Some(Task::List(args)) => args.run(&self.output),
             Some(Task::History(args)) => args.run(&self.output),
             Some(Task::Show(args)) => args.run(&self.output),

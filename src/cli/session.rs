@@ -4,6 +4,8 @@ pub mod block;
 
 pub mod interactive;
 
+pub mod status_line;
+
 pub mod waiting;
 
 pub mod interactive_client;

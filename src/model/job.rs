@@ -13,6 +13,7 @@ pub(crate) mod failed_start;
 pub mod grant;
 pub mod held;
 pub mod life;
+pub mod output_path;
 pub mod placeholder;
 pub mod preemption;
 pub mod promise;

@@ -13,6 +13,7 @@
 //!
 //! All functions run as the job's owner.
 
+use crate::model::job::output_path;
 use crate::model::text::Text;
 use crate::wire::order::Launch;
 use nix::errno::Errno;
@@ -20,7 +21,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::unistd::{AccessFlags, eaccess, geteuid};
 use serde::{Deserialize, Serialize};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -284,25 +285,10 @@ fn real_path(file: &File) -> Option<PathBuf> {
     ((found.dev(), found.ino()) == (there.dev(), there.ino())).then_some(path)
 }
 
-/// The path of a temporary file: `job.o12.part` or `12.here.OU.part` for an output file with a
-/// default name. For other output files, the job's number is added: `log.12.part`, or
-/// `log.12.3.part` for a subjob.
+/// The path of the temporary file for a final path; None if that path has no file name.
 fn part_path(place: &Path, launch: &Launch) -> Option<PathBuf> {
     let name = place.file_name()?;
-    let own = ['o', 'e'].map(|letter| launch.job.output_file(&launch.name, letter));
-    let in_folder = ["OU", "ER"].map(|ending| format!("{}.{ending}", launch.full_id));
-    let is_own = own
-        .iter()
-        .chain(&in_folder)
-        .any(|own| name == OsStr::new(own));
-    let mut part = OsString::from(name);
-    if !is_own {
-        part.push(format!(".{}", launch.job.number));
-        if let Some(index) = launch.job.index() {
-            part.push(format!(".{index}"));
-        }
-    }
-    part.push(".part");
+    let part = output_path::part_name(name, launch.job, &launch.name, &launch.full_id);
     Some(place.with_file_name(part))
 }
 

@@ -11,7 +11,8 @@ use crate::model::job::JobProgram;
 use crate::model::job::Run;
 use crate::model::job::Want;
 use crate::model::job::attempt::CheckpointProgress;
-use crate::model::job::placeholder;
+use crate::model::job::output_path;
+use crate::model::job::output_path::OutputStream;
 use crate::model::job::response::Missing;
 use crate::model::job::run_limits::RunLimits;
 use crate::model::job::run_limits::TimeLimits;
@@ -198,8 +199,8 @@ pub fn launch_order(
             None if in_home => Text::default(),
             None => job.spec.workdir.clone(),
         },
-        output: stream(job, job.spec.output.as_ref(), 'o'),
-        error: stream(job, job.spec.error.as_ref(), 'e'),
+        output: output_path::requested(job, OutputStream::Output),
+        error: output_path::requested(job, OutputStream::Error),
         join: job.spec.join,
         umask: job.spec.umask,
         walltime: job.spec.walltime(),
@@ -222,26 +223,4 @@ pub fn launch_order(
             .then(|| checkpoint.folders.clone()),
         job_hooks: None,
     }
-}
-
-/// The path of an output stream: in the home directory if kept there (`qsub -k`), else the given
-/// path without `host:`, else the default name in the submission directory.
-fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
-    let own = job.id.output_file(&job.spec.name, letter);
-    let keep = job.spec.other.get("Keep_Files").map_or("", String::as_str);
-    if keep.contains(letter) && !keep.contains('d') {
-        return own.as_str().into();
-    }
-    let Some(given) = given else {
-        return Text([job.spec.workdir.0.as_slice(), b"/", own.as_bytes()].concat());
-    };
-    let host_ends = given
-        .0
-        .iter()
-        .position(|&byte| byte == b':' || byte == b'/');
-    let path = match host_ends {
-        Some(at) if given.0[at] == b':' => &given.0[at + 1..],
-        _ => &given.0,
-    };
-    Text(placeholder::filled(path, job.id, &job.spec.name))
 }

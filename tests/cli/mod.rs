@@ -8,6 +8,7 @@ mod dialects;
 mod forecast;
 mod interactive;
 mod job_commands;
+mod lanai_output;
 mod lanai_queries;
 mod qmgr;
 mod qterm;

@@ -14,7 +14,6 @@ use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax;
 use crate::sys::{env, home::Home};
 use crate::wire::client::Client;
-use crate::wire::message::Reply;
 use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -136,24 +135,41 @@ fn run() -> Result<u8, Failure> {
     if plan.interactive {
         return interactive::run(&home, |client| Ok(request.submit(client, plan, &home)?.1));
     }
-    let mut client = Client::connect(&home)?;
-    let (plan, reply) = request.submit(&mut client, plan, &home)?;
-    let id = match reply {
-        Reply::Accepted { id, notes } => {
-            exit::print_notes("qsub", &notes);
-            id
-        }
-        Reply::Refused(refusal) => return Err(refusal.into()),
-        _ => return Err(exit::protocol_error()),
-    };
+    let (submitted, plan) = request.submit_once(plan, &home)?;
+    exit::print_notes("qsub", &submitted.notes);
     if !plan.quiet {
-        exit::print(format!("{id}\n"))?;
+        exit::print(format!("{}\n", submitted.id))?;
     }
     if plan.block {
-        crate::cli::session::block::until_end(client, &home, &id)
+        crate::cli::session::block::until_end(submitted.client, &home, &submitted.id)
     } else {
         Ok(0)
     }
+}
+
+/// A job that schedd has accepted.
+pub struct SubmittedJob {
+    /// The full id.
+    pub id: String,
+    /// Warnings.
+    pub notes: Vec<String>,
+    /// The connection to schedd.
+    pub client: Client,
+}
+
+/// Submits the job of a command line of qsub, for other commands. Options that concern qsub itself,
+/// such as `-I` and `--dry-run`, are refused.
+pub fn submit(words: Vec<OsString>, home: &Home) -> Result<SubmittedJob, Failure> {
+    let request = SubmissionRequest::gather(words, SubmitEnvironment::find()?)?;
+    let plan = request.plan_with_queue("", home)?;
+    if plan.interactive || plan.dry_run || plan.block {
+        let text = "-I, --dry-run and -W block=true are options of qsub only";
+        return Err(Failure::usage(text));
+    }
+    let remarks = plan.remarks.clone();
+    let (mut submitted, _) = request.submit_once(plan, home)?;
+    submitted.notes.splice(..0, remarks);
+    Ok(submitted)
 }
 
 /// The attribute that `-I` sets.

@@ -2,6 +2,7 @@
 //! waits. Signals can end the wait.
 
 use super::block;
+use super::status_line::{self, StatusLine};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::installation;
 use crate::cli::client::reconnect;
@@ -14,7 +15,6 @@ use crate::shown::comment;
 use crate::shown::timestamp;
 use crate::sys::clock::wall;
 use crate::sys::home::Home;
-use crate::sys::terminal::{self, TerminalSize};
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{
     ClientRequest, Detail, JobRecord, Question, Reply, ServerFacts, WatchedJobs,
@@ -22,12 +22,9 @@ use crate::wire::message::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use std::io::{IsTerminal, Write, stderr, stdin};
+use std::io::stdin;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-
-/// The delay in milliseconds before the status line is displayed. Most jobs start earlier.
-const DISPLAY_DELAY: u16 = 250;
 
 /// The exit status if SIGINT ended the wait, or if the job was deleted, does not exist any more, or
 /// ended with status 0 before its terminal was connected.
@@ -119,7 +116,7 @@ impl<'a> WaitingQsub<'a> {
                 return Ok(Some(code));
             }
             let timeout = if self.line.is_due {
-                PollTimeout::from(DISPLAY_DELAY)
+                PollTimeout::from(status_line::DELAY)
             } else {
                 PollTimeout::NONE
             };
@@ -356,65 +353,5 @@ fn wait_reason(record: &JobRecord, server: &ServerFacts) -> String {
             comment.trim_start_matches("Not Running: ")
         ),
         None => comment.into_owned(),
-    }
-}
-
-/// A line on standard error that shows the current status and is overwritten by the next status.
-/// Not displayed if standard error is not a terminal.
-struct StatusLine {
-    is_terminal: bool,
-    text: String,
-    is_shown: bool,
-    /// True if the text is displayed after `DISPLAY_DELAY`, unless the job changes before.
-    is_due: bool,
-}
-
-impl StatusLine {
-    fn new() -> StatusLine {
-        StatusLine {
-            is_terminal: stderr().is_terminal(),
-            text: String::new(),
-            is_shown: false,
-            is_due: false,
-        }
-    }
-
-    fn show_soon(&mut self, text: &str) {
-        if self.is_shown {
-            return self.show(text);
-        }
-        self.text = text.to_string();
-        self.is_due = self.is_terminal;
-    }
-
-    fn show(&mut self, text: &str) {
-        if self.is_terminal && !(self.is_shown && text == self.text) {
-            self.text = text.to_string();
-            self.show_again();
-        }
-    }
-
-    fn show_again(&mut self) {
-        self.is_due = false;
-        if !self.is_terminal || self.text.is_empty() {
-            return;
-        }
-        let width = terminal::window(stderr())
-            .unwrap_or(TerminalSize::USUAL)
-            .columns;
-        let fits: String = self
-            .text
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(usize::from(width) - 1)
-            .collect();
-        let _ = write!(stderr(), "\r\x1b[K{fits}");
-        self.is_shown = true;
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.is_shown) {
-            let _ = write!(stderr(), "\r\x1b[K");
-        }
     }
 }

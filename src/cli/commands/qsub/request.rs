@@ -3,13 +3,15 @@
 
 use super::dialects::{self, LineOrigin, grid_engine};
 
-use super::{ARRAY, DISPLAY, INTERACTIVE, QsubArgs, check, check_array_options, command};
+use super::{
+    ARRAY, DISPLAY, INTERACTIVE, QsubArgs, SubmittedJob, check, check_array_options, command,
+};
 use crate::cli::arguments::directives;
 use crate::cli::arguments::environment::{self, SubmitOrigin};
 use crate::cli::arguments::job_options::{SubmissionPlace, illegal, joined};
 use crate::cli::arguments::paths;
 use crate::cli::arguments::script::{self, ScriptSource};
-use crate::cli::client::exit::Failure;
+use crate::cli::client::exit::{self, Failure};
 use crate::cli::commands::qsub::submission::SubmissionOptions;
 use crate::cli::session::interactive;
 use crate::model::attribute::AttributeSetting;
@@ -235,6 +237,21 @@ impl SubmissionRequest {
             1,
             "the server's default_qsub_arguments keep changing; try again",
         ))
+    }
+
+    /// Connects to schedd and submits the job. Also returns the plan with the default options of
+    /// the server. Fails if the server refuses the job.
+    pub(super) fn submit_once(
+        &self,
+        plan: SubmissionPlan,
+        home: &Home,
+    ) -> Result<(SubmittedJob, SubmissionPlan), Failure> {
+        let mut client = Client::connect(home)?;
+        match self.submit(&mut client, plan, home)? {
+            (plan, Reply::Accepted { id, notes }) => Ok((SubmittedJob { id, notes, client }, plan)),
+            (_, Reply::Refused(refusal)) => Err(refusal.into()),
+            _ => Err(exit::protocol_error()),
+        }
     }
 
     /// The plan with the server's current default options.
