@@ -13,7 +13,11 @@ pub mod columns;
 
 pub mod document;
 
+pub mod drain;
+
 pub mod explanation;
+
+pub mod families;
 
 pub mod filter;
 
@@ -21,13 +25,19 @@ pub mod follow;
 
 pub mod history;
 
+pub mod job_summary;
+
 pub mod job_view;
 
 pub mod list;
 
 pub mod log;
 
+pub mod metrics;
+
 pub mod nodes;
+
+pub mod openmetrics;
 
 pub mod output_files;
 
@@ -89,8 +99,10 @@ enum Task {
     Log(log::LogArgs),
     /// Wait until jobs have finished
     Wait(wait::WaitArgs),
-    /// List the nodes, their free resources and their jobs
+    /// List the nodes, their free resources and their jobs; drain and resume nodes
     Nodes(nodes::NodesArgs),
+    /// Print metrics in the format OpenMetrics
+    Metrics(metrics::MetricsArgs),
 }
 
 /// The definition of the command line.
@@ -130,6 +142,7 @@ impl LanaiArgs {
             Some(Task::Show(args)) => args.run(&self.output),
             Some(Task::Why(args)) => args.run(&self.output),
             Some(Task::Nodes(args)) => args.run(&self.output),
+            Some(Task::Metrics(args)) => metrics::run(args),
         }
     }
 }

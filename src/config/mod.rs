@@ -9,6 +9,7 @@ pub mod document;
 mod key;
 mod kinds;
 pub mod overrides;
+pub mod references;
 pub mod sections;
 pub mod settings;
 pub mod warnings;
@@ -48,6 +49,8 @@ pub struct Config {
     pub preset: Preset,
     /// `[cycle]`.
     pub cycle: CycleConfig,
+    /// `[idle]`.
+    pub idle: IdleConfig,
     /// The scheduling settings, without those that [`Config::effective_policy`] adds.
     pub policy: Policy,
     /// `[[node]]`, in the order of the file.
@@ -124,6 +127,9 @@ pub struct ServerConfig {
     pub mail_from: Option<String>,
     /// The absolute path of the site's program that runs whenever a job begins, ends or is aborted.
     pub notify: Option<PathBuf>,
+    /// Whether the log has lines about starts and ends of jobs; None for the default: only in a
+    /// shared installation.
+    pub log_jobs: Option<bool>,
 }
 
 impl Default for ServerConfig {
@@ -151,6 +157,7 @@ impl Default for ServerConfig {
             mailer: None,
             mail_from: None,
             notify: None,
+            log_jobs: None,
         }
     }
 }
@@ -256,6 +263,27 @@ impl Default for CycleConfig {
             poll_interval: Span::seconds(60),
             record: None,
             record_size: Size::megabytes(64),
+        }
+    }
+}
+
+/// `[idle]`: what happens to running jobs that use no processor time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleConfig {
+    /// The time after which a job that uses almost no processor time is idle; None for never.
+    pub after: Option<Span>,
+    /// The use of processors below which a job is idle, as part of one processor, 0 to 1.
+    pub cpu: f64,
+    /// Whether schedd ends idle interactive jobs.
+    pub end_interactive: bool,
+}
+
+impl Default for IdleConfig {
+    fn default() -> IdleConfig {
+        IdleConfig {
+            after: None,
+            cpu: 0.01,
+            end_interactive: false,
         }
     }
 }

@@ -6,6 +6,7 @@ mod components;
 mod cycle;
 mod fairshare;
 mod hook;
+mod idle;
 mod launch;
 mod limit;
 mod node;
@@ -41,10 +42,11 @@ use chrono::NaiveDateTime;
 use toml::de::DeTable;
 
 /// The sections that may occur only once, except `[primetime]`, in the order of `schedd --check`.
-pub static ONCE: [&Table<Config>; 9] = [
+pub static ONCE: [&Table<Config>; 10] = [
     &server::SERVER,
     &launch::LAUNCH,
     &cycle::CYCLE,
+    &idle::IDLE,
     &order::ORDER,
     &fairshare::FAIR_SHARE,
     &usage::USAGE,
@@ -86,6 +88,7 @@ pub fn listed() -> Vec<Listed> {
     for table in [&server::SERVER, &launch::LAUNCH, &cycle::CYCLE] {
         add_section(table, false, &mut all);
     }
+    add_section(&idle::IDLE, false, &mut all);
     for table in [&order::ORDER, &backfill::BACKFILL, &placement::PLACEMENT] {
         add_section(table, false, &mut all);
     }

@@ -96,6 +96,7 @@ fn unmet_requirement(config: &Config, setting: &KeySetting) -> Option<&'static s
             !matches!(decay, Decay::Window { .. }),
             "[usage] decay = \"window\"",
         ),
+        ("idle", "cpu" | "end_interactive") => (config.idle.after.is_none(), "[idle] after"),
         (section, _) if section.starts_with("order.components") => (
             rule.order != PriorityOrder::Components,
             "[order] by = \"components\"",

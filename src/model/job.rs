@@ -530,6 +530,9 @@ pub struct Run {
     /// started by an earlier version: that attempt belongs to the last state directory of the node.
     #[serde(default)]
     pub directory: Option<String>,
+    /// Time since when the job has used almost no processor time; None for a job that is not idle.
+    #[serde(default)]
+    pub idle_since: Option<Time>,
 }
 
 impl Credentials {

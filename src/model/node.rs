@@ -144,6 +144,10 @@ pub struct Node {
     pub facts: NodeFacts,
     /// The administrator or a failed hook has set the node offline, so that it accepts no new jobs.
     pub offline: bool,
+    /// Operator who set the node offline, `user@host`. None if the node is online, or if a failed
+    /// hook set it offline.
+    #[serde(default)]
+    pub offline_by: Option<String>,
     /// True while noded responds.
     pub up: bool,
     /// Latest reported boot id of the host.
@@ -173,6 +177,7 @@ impl Node {
         Node {
             facts,
             offline: false,
+            offline_by: None,
             up: true,
             boot,
             comment: None,

@@ -238,6 +238,8 @@ impl Triggers {
             | Event::Slipped { .. }
             | Event::ContactLost { .. }
             | Event::ContactRegained
+            | Event::Idle { .. }
+            | Event::IdleEnded { .. }
             | Event::RerunWanted { .. }
             | Event::CheckpointWanted { .. }
             | Event::CheckpointFailed { .. }

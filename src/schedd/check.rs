@@ -1,6 +1,8 @@
 //! `schedd --check`: validates the configuration, prints all settings, and warns about likely
 //! mistakes.
 
+mod missing;
+
 use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
 use crate::config::settings::{KeySetting, Written, effective};
@@ -11,6 +13,7 @@ use crate::spool::{self, SpoolError, SpoolReader};
 use crate::sys::home::Home;
 use anyhow::{Context, Result};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 
 /// The result of `schedd --check`, as `-F json` prints it.
@@ -26,10 +29,10 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     let text = configuration::text(&home)?;
     let file = home.config.display().to_string();
     let of_file = Config::parse(&text).with_context(|| file.clone())?;
-    let (overrides, unread) = match stored_overrides(&home) {
-        Ok(overrides) => (overrides, None),
+    let (Stored { overrides, nodes }, unread) = match stored(&home) {
+        Ok(stored) => (stored, None),
         Err(error) => (
-            QmgrOverrides::default(),
+            Stored::default(),
             Some(format!("the settings of qmgr are not shown: {error:#}")),
         ),
     };
@@ -40,6 +43,7 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     });
     let warnings = warnings(&config, &settings)
         .into_iter()
+        .chain(missing::warnings(&config, &nodes))
         .chain(conflicts)
         .chain(unread)
         .collect();
@@ -60,17 +64,26 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     }
 }
 
-/// The overrides of `qmgr`, read from the spool (schedd's database); empty if there is no spool, or
-/// if schedd must first upgrade the schema of the spool.
-fn stored_overrides(home: &Home) -> Result<QmgrOverrides> {
+/// The contents of the spool (schedd's database) that the check uses.
+#[derive(Default)]
+struct Stored {
+    overrides: QmgrOverrides,
+    /// The names of all nodes.
+    nodes: BTreeSet<String>,
+}
+
+/// Reads the overrides of `qmgr` and the nodes from the spool; none if there is no spool, or if
+/// schedd must first upgrade the schema of the spool.
+fn stored(home: &Home) -> Result<Stored> {
     let file = spool::file(home);
     match SpoolReader::open(&file) {
-        Ok(reader) => Ok(reader
-            .map(|reader| reader.overrides())
-            .transpose()?
-            .unwrap_or_default()),
+        Ok(None) => Ok(Stored::default()),
+        Ok(Some(reader)) => Ok(Stored {
+            overrides: reader.overrides()?,
+            nodes: reader.node_names()?,
+        }),
         // The spool cannot be read before schedd has upgraded its schema.
-        Err(SpoolError::Older { .. }) => Ok(QmgrOverrides::default()),
+        Err(SpoolError::Older { .. }) => Ok(Stored::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     }
 }

@@ -45,7 +45,7 @@ impl Schedd {
             ClientRequest::Stop => match caller.must_be_privileged() {
                 Ok(()) => {
                     self.clients.answer(token, &Reply::Done);
-                    self.stopping = true;
+                    self.exit_because(format!("schedd --stop at request of {}", caller.shown()));
                 }
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },
@@ -107,6 +107,7 @@ impl Schedd {
                 .collect(),
             uptime: monotonic() + Span(-self.started.0),
             stuck: self.server.stuck(),
+            attempts: self.server.attempts(),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::model::refusal::Refusal;
 use crate::schedd::state::Schedd;
 use crate::schedd::timers;
 use crate::server::effects::Effects;
+use crate::server::log_lines::LogLine;
 use crate::server::node_reports;
 use crate::server::notices::Recipient;
 use crate::server::orders;
@@ -75,6 +76,13 @@ impl Schedd {
     pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.apply_committed_setup();
         self.shutdown_mode = effects.shutdown_mode.or(self.shutdown_mode);
+        for LogLine { warns, text } in self.server.take_log() {
+            if warns {
+                tracing::warn!("{text}");
+            } else {
+                tracing::info!("{text}");
+            }
+        }
         let mails = self.server.take_mails();
         self.mailer.post(mails);
         let notices = self.server.take_notices();

@@ -28,7 +28,7 @@ enum Watched {
 impl Schedd {
     /// Runs until a request or a signal ends schedd, or the idle limit is reached.
     pub(super) fn serve(&mut self) {
-        while !self.stopping {
+        while self.exit_cause.is_none() {
             self.nodes.dial();
             let scripts = &self.scripts;
             self.clients.pause(|uid| scripts.is_full_for(uid));
@@ -225,7 +225,9 @@ impl Schedd {
 
     fn handle_signals(&mut self) {
         let received = self.signals.take();
-        self.stopping |= received.leave;
+        if let Some(signal) = received.leave {
+            self.exit_because(signal.to_string());
+        }
         if received.reload {
             self.reload();
         }

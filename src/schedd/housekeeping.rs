@@ -5,6 +5,7 @@ use crate::schedd::state::Schedd;
 use crate::schedd::storage::expiry;
 use crate::schedd::timers;
 use crate::schedd::timers::Timers;
+use crate::server::idle_jobs;
 use crate::server::launch_timeout;
 use crate::server::node_reports;
 use crate::sys::clock as machine;
@@ -47,6 +48,10 @@ impl Schedd {
         ) {
             launch_timeout::cancel_overdue_starts(&mut self.server);
         }
+        let interval = idle_jobs::check_interval(&self.server.setup.config.idle);
+        if Timers::restart_if_expired(&mut self.timers.idle, interval) {
+            self.idle_jobs.check(&mut self.server);
+        }
         self.server.sweep();
         self.clear_remains();
         if Timers::restart_if_expired(&mut self.timers.uses, timers::USES) {
@@ -64,7 +69,9 @@ impl Schedd {
             self.server
                 .add_update(Update::ForgetTokens(self.server.now - timers::REPEATED));
         }
-        self.stopping |= self.is_idle() && self.has_no_new_connection();
+        if self.is_idle() && self.has_no_new_connection() {
+            self.exit_because("no work left".to_string());
+        }
     }
 
     /// Removes data of jobs that are no longer in the history (one batch), and old accounting

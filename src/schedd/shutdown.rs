@@ -15,6 +15,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 const EXIT_DELAY: Span = Span::seconds(2);
 
 impl Schedd {
+    /// Makes schedd exit. The first cause goes to the log.
+    pub(super) fn exit_because(&mut self, cause: String) {
+        self.exit_cause.get_or_insert(cause);
+    }
+
     /// After `qterm`, makes schedd exit, and the nodes' daemons too if this is requested. With `-t
     /// delay`, does nothing while jobs still run.
     pub(super) fn exit_after_qterm(&mut self) {
@@ -27,7 +32,7 @@ impl Schedd {
         if mode.nodes {
             self.nodes.send_to_all(&ScheddOrder::Leave);
         }
-        self.stopping = true;
+        self.exit_because("qterm".to_string());
     }
 
     /// Whether schedd refuses a request because of an earlier `qterm`. After `qterm`, requests that
@@ -49,7 +54,10 @@ impl Schedd {
     /// Ends the parts of schedd in order, in a personal installation also its noded. Running jobs
     /// continue under their shepherds (one process for each job).
     pub(super) fn exit(&mut self) {
-        tracing::info!("schedd exits");
+        tracing::info!(
+            "schedd exits: {}",
+            self.exit_cause.as_deref().unwrap_or_default()
+        );
         self.mailer.shut_down();
         self.send_last_notices();
         self.notifier.shut_down();

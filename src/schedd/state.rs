@@ -27,6 +27,7 @@ use crate::schedd::storage::reserve::Reserve;
 use crate::schedd::storage::verdicts::Verdicts;
 use crate::schedd::timers::Timers;
 use crate::server::granted::ShutdownMode;
+use crate::server::idle_jobs::IdleJobs;
 use crate::server::startup;
 use crate::server::startup::StartupGrace;
 use crate::server::state::ServerState;
@@ -62,6 +63,7 @@ pub struct Schedd {
     pub(super) cycle_cache: CycleCache,
     pub(super) startup_grace: StartupGrace,
     pub(super) timers: Timers,
+    pub(super) idle_jobs: IdleJobs,
     pub(super) mailer: Mailer,
     pub(super) notifier: Notifier,
     pub(super) user_notices: UserNotices,
@@ -83,7 +85,8 @@ pub struct Schedd {
     /// When schedd last had work.
     pub(super) last_busy: Span,
     pub(super) started: Span,
-    pub(super) stopping: bool,
+    /// Why schedd exits; None while it serves.
+    pub(super) exit_cause: Option<String>,
     /// The shutdown mode, once `qterm` is requested.
     pub(super) shutdown_mode: Option<ShutdownMode>,
     _lock: Lock,
@@ -123,6 +126,7 @@ impl Schedd {
             faults: Faults::default(),
             cycle_cache: CycleCache::default(),
             startup_grace,
+            idle_jobs: IdleJobs::default(),
             timers: Timers::new(server.setup.config.cycle.poll_interval),
             mailer: Mailer::new(&server.setup),
             notifier: Notifier::default(),
@@ -142,7 +146,7 @@ impl Schedd {
             next_cycle: None,
             last_busy: now,
             started: now,
-            stopping: false,
+            exit_cause: None,
             shutdown_mode: None,
             listener,
             signals,

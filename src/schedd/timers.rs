@@ -29,6 +29,8 @@ pub struct Timers {
     pub uses: Span,
     /// Check for starts that nodes have not confirmed.
     pub starts: Span,
+    /// Check for idle jobs.
+    pub idle: Span,
     /// Retry after a failed commit.
     pub retry: Option<Span>,
     /// Commit of delayed inputs.
@@ -73,6 +75,7 @@ impl Timers {
             purge: now,
             uses: now + USES,
             starts: now,
+            idle: now,
             retry: None,
             delayed_commit: None,
         }

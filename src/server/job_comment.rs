@@ -28,6 +28,11 @@ pub fn comment(
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
+        Event::Idle { since, .. } => Some(Some(format!(
+            "{IDLE}{}: the job uses almost no processor time",
+            shown(civil(*since))
+        ))),
+        Event::IdleEnded { .. } => Some(None),
         // The old comment is the reason for the suspension.
         Event::Resumed { .. } => Some(None),
         Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
@@ -59,6 +64,9 @@ pub fn comment(
         _ => None,
     }
 }
+
+/// The start of the comment of an idle job.
+const IDLE: &str = "Idle since ";
 
 /// The comment of a preempted job: `what`, the preemptor and the cause.
 fn preempted(job: &Job, what: &str, server: &str) -> Option<String> {

@@ -78,8 +78,14 @@ pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Op
             what: what.to_string(),
         })
     };
-    if let Some(Event::Launched { .. }) = event {
-        return occasion("b", "Begun execution");
+    match event {
+        Some(Event::Launched { .. }) => return occasion("b", "Begun execution"),
+        // The default of -m, which is a, includes this mail; n excludes it.
+        Some(Event::Idle { after, .. }) => {
+            let what = format!("Job has used almost no processor time for {after}");
+            return occasion("abe", &what);
+        }
+        _ => {}
     }
     match (before, job.life.state) {
         // No mail, because the job continues on another server.

@@ -24,6 +24,8 @@ pub mod granted;
 
 pub mod grantees;
 
+pub mod idle_jobs;
+
 pub mod inventory;
 
 pub mod job_comment;
@@ -31,6 +33,8 @@ pub mod job_comment;
 pub mod launch_timeout;
 
 mod license_counts;
+
+pub mod log_lines;
 
 pub mod mail;
 

@@ -13,6 +13,7 @@ use crate::model::node::Node;
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::server::inventory::Inventory;
+use crate::server::log_lines::LogLine;
 use crate::server::release_nodes;
 use crate::server::state::ServerState;
 use crate::server::suspension;
@@ -306,6 +307,10 @@ fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
     let facts = server.setup.configured_facts(facts);
     let (boot, now) = (inventory.boot.clone(), server.now);
     let known = server.node(&facts.name).cloned();
+    if known.as_ref().is_none_or(|node| !node.up) {
+        let line = LogLine::info(format!("node {}: up", facts.name));
+        server.log(Some(line));
+    }
     let node = known.unwrap_or_else(|| Node::new(facts.clone(), boot.clone(), now));
     server.set_node(Node {
         facts,
@@ -340,7 +345,8 @@ pub fn set_offline(server: &mut ServerState, nodes: &[String], why: &str) {
         .filter_map(|name| server.node(name))
         .filter(|node| !node.offline);
     for node in serve.cloned().collect::<Vec<_>>() {
-        tracing::warn!("schedd sets node {} offline: {why}", node.facts.name);
+        let line = format!("node {}: offline, because {why}", node.facts.name);
+        server.log(Some(LogLine::warning(line)));
         server.set_node(Node {
             offline: true,
             comment: Some(why.to_string()),
@@ -383,6 +389,7 @@ pub fn lose_contact(server: &mut ServerState, node: &str) {
 pub fn node_down(server: &mut ServerState, name: &str) {
     let now = server.now;
     if let Some(node) = server.node(name).filter(|node| node.up).cloned() {
+        server.log(Some(LogLine::warning(format!("node {name}: down"))));
         server.set_node(Node {
             up: false,
             changed: now,

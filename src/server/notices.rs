@@ -1,4 +1,4 @@
-//! Messages to notification programs when a job begins, ends or is aborted. The site's program is
+//! Messages to notification programs when a job begins, ends, is aborted or becomes idle. The site's program is
 //! set in `[server] notify`, the owner's program with `qsub -W notify=`.
 
 use crate::model::job::Job;
@@ -56,7 +56,7 @@ pub enum Body {
 /// An event of a job, for a notice.
 #[derive(Clone, Debug)]
 pub struct NoticedEvent {
-    /// `begin`, `end` or `abort`.
+    /// `begin`, `end`, `abort` or `idle`.
     pub event: &'static str,
     /// Description of the event, in one or two lines.
     pub what: String,
@@ -154,6 +154,9 @@ pub fn notices(
 
 fn event_of(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
     match mail::occasion(before, job, event) {
+        Some(Occasion { what, .. }) if matches!(event, Some(Event::Idle { .. })) => {
+            Some(("idle", what))
+        }
         Some(Occasion { points, what }) => {
             let event = if points.contains('a') {
                 "abort"

@@ -28,6 +28,7 @@ use crate::server::caller::Caller;
 use crate::server::checkpoint;
 use crate::server::dependencies;
 use crate::server::granted::Granted;
+use crate::server::log_lines;
 use crate::server::outside::JobHistory;
 use crate::server::request_context::RequestContext;
 use crate::server::request_context::may_hold;
@@ -55,6 +56,20 @@ pub fn apply(
     if caller.privileged {
         server.bind_grantee(&caller.owner);
     }
+    let line = log_lines::request_line(server, caller, request);
+    let granted = apply_one(server, history, caller, request, no_space)?;
+    server.log(line);
+    Ok(granted)
+}
+
+/// Applies a request that is no batch.
+fn apply_one(
+    server: &mut ServerState,
+    history: &dyn JobHistory,
+    caller: &Caller,
+    request: &ClientRequest,
+    no_space: Option<&Refusal>,
+) -> Result<Granted, Refusal> {
     let mut context = RequestContext {
         server,
         history,
@@ -281,10 +296,16 @@ impl RequestContext<'_> {
             .ok_or_else(Refusal::unknown_node)?;
         if let Some(offline) = offline.filter(|&offline| offline != node.offline) {
             (node.offline, node.changed) = (offline, self.server.now);
+            node.offline_by = offline.then(|| self.caller.shown());
         }
         if let Some(comment) = comment {
             node.comment = Some(comment.to_string()).filter(|comment| !comment.is_empty());
         }
+        let line = self
+            .server
+            .node(name)
+            .and_then(|before| log_lines::mark_line(before, &node, &self.caller.shown()));
+        self.server.log(line);
         self.server.set_node(node);
         Ok(Granted::Done)
     }

@@ -57,6 +57,9 @@ use crate::server::clock::Clock;
 use crate::server::clock::Reading;
 use crate::server::job_comment;
 use crate::server::license_counts::LicenseCounts;
+use crate::server::log_lines;
+use crate::server::log_lines::JobBefore;
+use crate::server::log_lines::LogLine;
 use crate::server::mail;
 use crate::server::mail::Letter;
 use crate::server::node_uses::NodeUses;
@@ -67,6 +70,7 @@ use crate::server::setup::Setup;
 use crate::server::shared_requests::SharedRequests;
 use crate::update::Update;
 use crate::update::VerdictClasses;
+use crate::wire::message::AttemptCounts;
 use crate::wire::message::ServerFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -110,6 +114,12 @@ pub struct ServerState {
     /// Mail of committed transactions that is not sent yet.
     mails: Vec<Letter>,
     notices: Vec<Notice>,
+    /// Lines of committed transactions that are not in the log yet.
+    log: Vec<LogLine>,
+    /// Whether to collect lines for the log.
+    keeps_log: bool,
+    /// Numbers of attempts in committed transactions.
+    attempts: AttemptCounts,
     /// Whether dependencies are evaluated only after all requests of a batch.
     defers_dependencies: bool,
     cycle_due: bool,
@@ -145,6 +155,8 @@ struct Transaction {
     purge: Option<Time>,
     mails: Vec<Letter>,
     notices: Vec<Notice>,
+    log: Vec<LogLine>,
+    attempts: AttemptCounts,
     /// The server facts for notices, computed once.
     facts: Option<Arc<ServerFacts>>,
     charges: charges::Charges,
@@ -214,6 +226,9 @@ impl ServerState {
             superseded: None,
             mails: Vec::new(),
             notices: Vec::new(),
+            log: Vec::new(),
+            keeps_log: false,
+            attempts: AttemptCounts::default(),
             defers_dependencies: false,
             cycle_due: false,
             triggers: Triggers::default(),
@@ -415,14 +430,17 @@ impl ServerState {
         if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
             self.create_subjob_record(id);
         }
+        let logs_jobs = self.logs_jobs();
         let Some(job) = touch(&mut self.jobs, &mut self.transaction, id, false) else {
             return;
         };
         let was = job.life.state;
         let was_open = job.life.open_run().is_some();
         let was_maintained = job.is_suspended_for_maintenance();
+        let before = logs_jobs.then(|| JobBefore::of(job));
         job.apply(&event, moment);
         if matches!(event, Event::Started { .. }) {
+            self.transaction.attempts.started += 1;
             nodes::record_directory(job, &self.nodes);
         }
         let is_maintained = job.is_suspended_for_maintenance();
@@ -441,6 +459,7 @@ impl ServerState {
         let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
         self.triggers.note_event(&event, job, closed);
         if let Some(run) = closed {
+            self.transaction.attempts.ended += 1;
             self.uses.record(&run.shares, moment.now);
             self.transaction
                 .charge_ended(&accounting, job, Some(&event));
@@ -456,6 +475,9 @@ impl ServerState {
             job.life.comment = comment;
             job.life.deferral = job_comment::deferral(job, &event);
         }
+        let line =
+            before.and_then(|before| log_lines::job_line(&self.setup.name, before, job, &event));
+        self.transaction.log.extend(line);
         self.transaction
             .mails
             .extend(mail::letter(&self.setup, was, job, Some(&event)));
@@ -539,6 +561,7 @@ impl ServerState {
         self.triggers
             .note_freed(held.iter().filter(|share| !kept.contains(share)));
         if closing && job.life.open_run().is_none() {
+            self.transaction.attempts.ended += 1;
             self.transaction.charge_ended(
                 &accounting(&self.setup, &self.clock, self.now),
                 job,

@@ -13,6 +13,7 @@ use crate::sys::user::{self, UserAccount};
 use crate::wire::message::{ClientAnswer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
 use search::{SpoolSearch, Visible};
+use std::collections::BTreeSet;
 
 mod accounts;
 mod elements;
@@ -62,6 +63,13 @@ impl SpoolReader {
         Ok(self
             .connection
             .query_row("SELECT EXISTS (SELECT 1 FROM node)", [], |row| row.get(0))?)
+    }
+
+    /// The names of all nodes.
+    pub fn node_names(&self) -> Result<BTreeSet<String>, SpoolError> {
+        let mut statement = self.connection.prepare("SELECT name FROM node")?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<Result<_, _>>()?)
     }
 
     /// Passes the answer to a query to `each` in parts, the facts about the server first. An error

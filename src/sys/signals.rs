@@ -3,13 +3,35 @@
 use super::process::{self, Reaped};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
+
+/// A received signal and its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceivedSignal {
+    /// The signal.
+    pub signal: Signal,
+    /// The pid of the sender; 0 if the kernel sent the signal.
+    pub pid: u32,
+    /// The uid of the sender.
+    pub uid: u32,
+}
+
+impl fmt::Display for ReceivedSignal {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.signal)?;
+        if self.pid != 0 {
+            write!(f, " from process {} of uid {}", self.pid, self.uid)?;
+        }
+        Ok(())
+    }
+}
 
 /// Requests that a daemon has received as signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalRequests {
     /// SIGTERM or SIGINT: exit.
-    pub leave: bool,
+    pub leave: Option<ReceivedSignal>,
     /// SIGHUP: reload the configuration.
     pub reload: bool,
 }
@@ -43,8 +65,14 @@ impl Signals {
         let mut requests = SignalRequests::default();
         while let Ok(Some(signal)) = self.descriptor.read_signal() {
             requests.reload |= signal.ssi_signo == Signal::SIGHUP as u32;
-            requests.leave |=
-                [Signal::SIGTERM as u32, Signal::SIGINT as u32].contains(&signal.ssi_signo);
+            let leave = [Signal::SIGTERM, Signal::SIGINT]
+                .into_iter()
+                .find(|known| *known as u32 == signal.ssi_signo);
+            requests.leave = requests.leave.or(leave.map(|known| ReceivedSignal {
+                signal: known,
+                pid: signal.ssi_pid,
+                uid: signal.ssi_uid,
+            }));
         }
         while std::process::id() == 1 && matches!(process::reap(None), Reaped::Ended(..)) {}
         requests

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 /// The protocol version in every frame. Two programs with different versions report the mismatch
 /// and disconnect.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// A request of a client to schedd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -638,7 +638,8 @@ pub struct JobRow {
 pub struct JobRecord {
     /// The job.
     pub job: Job,
-    /// Reason why a queued job does not start; None if unknown.
+    /// Reason why a queued job, or the waiting subjobs of a begun array, do not start; None if
+    /// unknown.
     pub reason: Option<Reason>,
     /// Time since when the job can never start; None if the job can start, or never could.
     pub never_since: Option<Time>,
@@ -775,6 +776,18 @@ pub struct ScheddStatus {
     /// connected.
     #[serde(default)]
     pub stuck: Option<StuckJobs>,
+    /// Starts and ends of jobs.
+    #[serde(default)]
+    pub attempts: AttemptCounts,
+}
+
+/// Numbers of attempts to run a job since the start of schedd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptCounts {
+    /// Number of started attempts.
+    pub started: u64,
+    /// Number of attempts that ended, those of requeued jobs included.
+    pub ended: u64,
 }
 
 /// A report that none of the queued jobs can ever run, even if every node were up and empty. schedd

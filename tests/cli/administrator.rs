@@ -187,3 +187,32 @@ fn administrator_commands_apply_while_jobs_run() {
     assert!(has(&["by = ", "preset"]), "{checked}");
     assert!(has(&["qmgr"]), "{checked}");
 }
+
+/// Warnings of `schedd --check`.
+fn warnings(sandbox: &Sandbox) -> Vec<String> {
+    let output = sandbox.run("schedd", &["--check", "-F", "json"]).ok();
+    let checked: Value = serde_json::from_str(&output).unwrap();
+    serde_json::from_value(checked["warnings"].clone()).unwrap()
+}
+
+#[test]
+fn names_of_missing_objects_are_reported_before_schedd_uses_them() {
+    let sandbox = Sandbox::configured(
+        "[server]\nmailer = \"/nonexistent\"\n\
+         [[limit]]\nqueue = \"nosuch\"\nrunning = { jobs = 4 }\n\
+         [[reservation]]\nname = \"office\"\nnodes = [\"n9\"]\nperiod = \"infinity\"\n",
+    );
+    let limit = "[[limit]] names queue `nosuch`, which does not exist";
+    let mailer = "mailer in [server]: program /nonexistent does not exist";
+    let node = "[[reservation]] office names node `n9`, which does not exist";
+    assert_eq!(warnings(&sandbox), [limit, mailer]);
+    sandbox.start_nodes(2, 1);
+    assert_eq!(
+        warnings(&sandbox),
+        [limit, node, mailer],
+        "nodes are known once a noded has connected"
+    );
+    qmgr(&sandbox, "create queue nosuch queue_type=execution");
+    assert_eq!(warnings(&sandbox), [node, mailer], "qmgr counts");
+    assert_eq!(warnings(&Sandbox::new()), [""; 0]);
+}

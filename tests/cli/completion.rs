@@ -65,7 +65,7 @@ fn bash_completes_ids_keys_and_values() {
     complete(&mut terminal, "lanai hist", "lanai history ");
     complete(&mut terminal, "lanai list state=fai", "state=failed ");
     complete(&mut terminal, "lanai list name=s", "name=sim ");
-    complete(&mut terminal, "lanai nodes ", "lanai nodes n ");
+    complete(&mut terminal, "lanai nodes drain ", "lanai nodes drain n ");
 }
 
 #[test]

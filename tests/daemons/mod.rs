@@ -16,5 +16,6 @@ mod node_load;
 mod noded;
 mod personal;
 mod recovery;
+mod server_log;
 mod state_directories;
 mod torture;

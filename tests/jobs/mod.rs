@@ -8,6 +8,7 @@ mod exit_status;
 mod expanding_arrays;
 mod file_delivery;
 mod gpus;
+mod idle;
 mod job_path;
 mod mail;
 mod mpi;

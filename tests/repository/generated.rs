@@ -8,6 +8,8 @@ mod man;
 mod reference;
 
 use crate::support::{files, root};
+use lanai::cli::lanai::families;
+use lanai::cli::lanai::openmetrics::MetricType;
 use lanai::cli::programs::PROGRAMS;
 use lanai::config::overrides::QmgrOverrides;
 use lanai::config::sections::{Listed, listed};
@@ -60,8 +62,9 @@ fn write(path: &Path, text: &[u8]) {
 }
 
 /// Manual pages that are not generated.
-const BY_HAND: [&str; 5] = [
+const BY_HAND: [&str; 6] = [
     "lanai.7",
+    "lanai-metrics.7",
     "lanai-migration.7",
     "lanai-pbs-differences.7",
     "lanai-scheduling.7",
@@ -97,6 +100,32 @@ fn manual_pages_list_all_keys_and_reasons() {
     });
     let names = pages.clone().map(|(path, _)| path);
     check_or_write(&folder, &pages.into(), |path| names.contains(&path.into()));
+}
+
+#[test]
+fn the_manual_lists_all_metrics_with_their_units() {
+    let page = std::fs::read_to_string(root().join("man/lanai-metrics.7")).unwrap();
+    let listed: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix(".BR lanai_"))
+        .collect();
+    assert_eq!(listed.len(), families::ALL.len(), "{listed:?}");
+    for (family, line) in families::ALL.iter().zip(listed) {
+        let (suffix, kind) = match family.kind {
+            MetricType::Counter => ("_total", "counter"),
+            MetricType::Gauge => ("", "gauge"),
+        };
+        let unit = if family.unit.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", family.unit)
+        };
+        let start = format!("{}{suffix} \" ({kind}{unit}", family.name);
+        assert!(
+            format!("lanai_{line}").starts_with(&start),
+            "{start}: {line}"
+        );
+    }
 }
 
 #[test]
@@ -240,6 +269,7 @@ fn the_example_configuration_shows_the_defaults() {
         mailer: None,
         mail_from: None,
         notify: None,
+        log_jobs: None,
         defaults: default.server.defaults.clone(),
         chunk_defaults: default.server.chunk_defaults.clone(),
         most: default.server.most.clone(),

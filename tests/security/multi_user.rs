@@ -236,6 +236,19 @@ fn only_root_and_operators_change_another_users_job() {
     );
     sandbox.run("qdel", &[&running]).ok();
     assert_ne!(sandbox.ended(&running)["Exit_status"], 0);
+    let log = sandbox.log();
+    for (command, id) in [("qhold", &queued), ("qdel", &running)] {
+        let line = format!(
+            "{command} of job {id} (owner {}) at request of root@",
+            ann.name
+        );
+        assert!(log.contains(&line), "{line}: {log}");
+    }
+    let line = format!(
+        "job {running} ended: user {}, queue workq, nodes ",
+        ann.name
+    );
+    assert!(log.contains(&line), "{line}: {log}");
 
     let with_operator = shared(&format!("operators = [\"{}\"]\n", bob.name));
     let id = ann.submit(&with_operator, &[], "sleep 60");

@@ -1,26 +1,47 @@
 //! `lanai nodes`: the nodes, their free resources and their jobs.
 
 use super::document;
+use super::drain::{self, DrainArgs, ResumeArgs};
 use super::session::{OutputOptions, Session};
 use super::table::{self, Heading, Text};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::output::nodes::{self, NodeGroup};
 use crate::wire::message::{NodeRecord, Question, ServerFacts};
-use clap::Args;
+use clap::{Args, Subcommand};
 use comfy_table::Color;
 use serde_json::{Value, json};
 
 /// Options of `lanai nodes`.
 #[derive(Args, Clone, Debug, Default)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct NodesArgs {
+    #[command(subcommand)]
+    task: Option<NodesTask>,
     /// Nodes to show; all nodes by default
     #[arg(value_name = "NODE")]
     pub nodes: Vec<String>,
 }
 
+/// Changes of nodes.
+#[derive(Clone, Debug, Subcommand)]
+enum NodesTask {
+    /// Set nodes offline, so that no further job starts on them
+    Drain(DrainArgs),
+    /// Set drained nodes online
+    Resume(ResumeArgs),
+}
+
 impl NodesArgs {
     /// Runs the subcommand.
     pub fn run(&self, output: &OutputOptions) -> Result<u8, Failure> {
+        match &self.task {
+            Some(NodesTask::Drain(args)) => drain::drain(args),
+            Some(NodesTask::Resume(args)) => drain::resume(args),
+            None => self.list(output),
+        }
+    }
+
+    fn list(&self, output: &OutputOptions) -> Result<u8, Failure> {
         let mut session = Session::open()?;
         let answers = session.ask(&Question::Nodes)?;
         let mut shown: Vec<&NodeRecord> = Vec::new();

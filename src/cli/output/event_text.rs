@@ -236,7 +236,9 @@ impl EventWriter<'_> {
             | Event::StartTimedOut { .. }
             | Event::Vanished { .. }
             | Event::ContactLost { .. }
-            | Event::ContactRegained => self.node_event(event),
+            | Event::ContactRegained
+            | Event::Idle { .. }
+            | Event::IdleEnded { .. } => self.node_event(event),
             Event::Bound { .. }
             | Event::Named { .. }
             | Event::DependencyMet { .. }

@@ -4,6 +4,8 @@
 
 mod json;
 
+mod closed_nodes;
+
 mod obstacles;
 
 mod steps;
@@ -17,6 +19,7 @@ use crate::cli::client::exit::{self, Failure};
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
+use crate::model::node::Node;
 use crate::model::report::outlook::Explanation;
 use crate::model::time::{Time, Wall};
 use crate::shown::attributes::{AttributeDisplay, Attributes};
@@ -94,6 +97,8 @@ struct ExplainedJob {
     /// None if neither the job nor any of its subjobs is held or waits, or if the scheduler has not
     /// considered the job yet. The explanation of a held job assumes that the job is released now.
     explanation: Option<Box<Explanation>>,
+    /// Nodes that accept no jobs, of those that the explanation names.
+    closed: Vec<Node>,
 }
 
 impl ExplainedJob {
@@ -108,6 +113,7 @@ impl ExplainedJob {
             Some(ForecastAnswer::Explained(explanation)) => Ok(Some(ExplainedJob {
                 record,
                 events: answers.events,
+                closed: closed_nodes::ask(context, explanation.as_deref())?,
                 explanation,
             })),
             _ => Err(exit::protocol_error()),

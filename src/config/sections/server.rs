@@ -182,6 +182,10 @@ pub static SERVER: Table<Config> = Table::new(
             .text("The path of the program that schedd runs when a job begins, ends or is aborted.")
             .default("none")
             .example("\"/etc/lanai/notify\""),
+        &key("log_jobs", Optional(BOOLEAN), |c| &mut c.server.log_jobs)
+            .text("Whether schedd logs the start and the end of each job.")
+            .default("true in a shared installation, else false")
+            .example("true"),
     ],
 )
 .finish(finish);

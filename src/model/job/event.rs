@@ -317,4 +317,18 @@ pub enum Event {
         /// The message is written to standard error.
         errors: bool,
     },
+    /// The processes of the running job have used almost no processor time for some time.
+    Idle {
+        /// Number of the attempt.
+        attempt: Attempt,
+        /// Time since when the job is idle.
+        since: Time,
+        /// Configured time after which a job is idle.
+        after: Span,
+    },
+    /// The idle job uses processor time again.
+    IdleEnded {
+        /// Number of the attempt.
+        attempt: Attempt,
+    },
 }

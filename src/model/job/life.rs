@@ -107,6 +107,7 @@ impl Run {
             pauses: None,
             checkpoint: CheckpointProgress::Unasked,
             directory: None,
+            idle_since: None,
         }
     }
 }
@@ -160,6 +161,8 @@ impl Job {
             } => self.release_shares(*attempt, division, moment.now),
             Event::ContactLost { .. } => self.record_contact(false),
             Event::ContactRegained => self.record_contact(true),
+            Event::Idle { attempt, since, .. } => self.record_idle(*attempt, Some(*since)),
+            Event::IdleEnded { attempt } => self.record_idle(*attempt, None),
             Event::Ended { attempt, outcome } => self.end_attempt(*attempt, outcome, moment),
             Event::Vanished { attempt, .. } => self.end_lost_attempt(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
@@ -230,6 +233,12 @@ impl Job {
     fn release_shares(&mut self, attempt: Attempt, division: &Division, now: Time) {
         if let Some(run) = self.open_attempt(attempt) {
             run.release_shares(division, now);
+        }
+    }
+
+    fn record_idle(&mut self, attempt: Attempt, since: Option<Time>) {
+        if let Some(run) = self.open_attempt(attempt) {
+            run.idle_since = since;
         }
     }
 

@@ -108,6 +108,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
             server.setup.installation.config.display()
         );
     }
+    server.keep_log();
     server.begin(&reading);
     server.recompute_eligibility();
     server.revoke_stale_reports();

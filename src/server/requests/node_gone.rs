@@ -8,6 +8,7 @@ use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::refusal::Refusal;
 use crate::server::granted::Granted;
+use crate::server::log_lines::LogLine;
 use crate::server::orders::Orders;
 use crate::server::request_context::RequestContext;
 use crate::server::startup;
@@ -52,9 +53,10 @@ impl RequestContext<'_> {
             changed,
             ..node
         });
-        tracing::warn!(
-            "{by} declared node {name} gone: the jobs on {name} are requeued or terminated"
+        let line = format!(
+            "node {name}: declared gone, its jobs are requeued or terminated, at request of {by}"
         );
+        self.server.log(Some(LogLine::warning(line)));
         Ok(Granted::Orders(orders))
     }
 }

@@ -16,6 +16,7 @@ use crate::model::resource::ResourceType;
 use crate::model::resource::ResourceValue;
 use crate::model::system_resource::ReportedCount;
 use crate::server::granted::Granted;
+use crate::server::log_lines::LogLine;
 use crate::server::request_context::RequestContext;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
@@ -92,11 +93,12 @@ impl RequestContext<'_> {
                     .or_else(|| self.unused_priority(&others))
             }
         };
-        tracing::info!(
-            "{} at request of {}",
+        let line = format!(
+            "qmgr {} at request of {}",
             command_text(command),
             self.caller.shown()
         );
+        self.server.log(Some(LogLine::info(line)));
         Ok(note.map_or(Granted::Done, Granted::Noted))
     }
 

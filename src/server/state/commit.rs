@@ -52,6 +52,9 @@ impl ServerState {
         self.settle_reservations();
         self.mails.append(&mut transaction.mails);
         self.notices.append(&mut transaction.notices);
+        self.log.append(&mut transaction.log);
+        self.attempts.started += transaction.attempts.started;
+        self.attempts.ended += transaction.attempts.ended;
         let touched: Vec<Arc<Job>> = transaction
             .jobs
             .keys()

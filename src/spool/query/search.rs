@@ -311,6 +311,10 @@ impl SpoolSearch<'_> {
     fn record(&mut self, mut job: Job, key: VerdictKey) -> Result<JobRecord, SpoolError> {
         let queued = job.life.state == JobState::Queued;
         let (mut reason, mut never_since, mut promise) = (None, None, None);
+        if job.life.state == JobState::Begun {
+            let verdict = self.waits.reason(self.connection, key, job.id)?;
+            reason = verdict.map(|(verdict, _)| verdict);
+        }
         if queued {
             promise = self.waits.promise(job.id).cloned();
             if let Some((verdict, since)) = self.waits.reason(self.connection, key, job.id)? {

@@ -99,6 +99,11 @@ fn synopsis(program: &CliProgram) -> Roff {
 fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
     let mut command = (program.command)();
     command.build();
+    subcommands(&command, body)
+}
+
+/// Appends the subcommands of a command, each followed by its own subcommands.
+fn subcommands(command: &clap::Command, body: &mut Vec<u8>) -> io::Result<()> {
     for command in command
         .get_subcommands()
         .filter(|command| command.get_name() != "help")
@@ -108,6 +113,7 @@ fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
         man.render_description_section(&mut text)?;
         man.render_options_section(&mut text)?;
         let usage = command.clone().render_usage().to_string();
+        let usage = usage.lines().next().unwrap_or_default();
         let mut heading = Roff::new();
         heading.control("SH", [usage.trim_start_matches("Usage: ").trim()]);
         heading.to_writer(body)?;
@@ -115,6 +121,7 @@ fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
             .replace(".SH DESCRIPTION\n", "")
             .replace(".SH OPTIONS", ".SS Options");
         body.extend(text.into_bytes());
+        subcommands(command, body)?;
     }
     Ok(())
 }
@@ -209,6 +216,7 @@ fn see_also(roff: &mut Roff, program: &CliProgram) {
     let pages = others.map(|other| (other.name, other.section)).chain([
         ("lanai.toml", 5),
         ("lanai", 7),
+        ("lanai-metrics", 7),
         ("lanai-pbs-differences", 7),
         ("lanai-scheduling", 7),
     ]);

@@ -111,6 +111,15 @@ impl EventWriter<'_> {
                 "contact_regained",
                 "Node responds again: the job is still running",
             ),
+            Event::Idle { after, .. } => self.push(
+                Server,
+                "job",
+                "idle",
+                format!("Job has used almost no processor time for {after}"),
+            ),
+            Event::IdleEnded { .. } => {
+                self.push(Server, "job", "idle_ended", "Job uses processor time again");
+            }
             _ => {}
         }
     }

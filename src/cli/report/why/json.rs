@@ -100,6 +100,7 @@ impl JobView<'_> {
             "fair_share": explanation.fair_share.as_ref().map(|report| fair_share::data(report, self.server)),
             "limits": limits.collect::<Value>(),
             "nodes": explanation.survey.as_ref().map(nodes),
+            "closed_nodes": self.closed_nodes_data(),
             "walltime_to_start_now": explanation.shorter.map(|walltime| walltime.as_seconds()),
         })
     }
@@ -134,6 +135,7 @@ fn no_forecast() -> Value {
         "fair_share": null,
         "limits": [],
         "nodes": null,
+        "closed_nodes": [],
         "walltime_to_start_now": null,
     })
 }

@@ -260,6 +260,15 @@ impl JobView<'_> {
             help.push(reason.remedy().to_string());
         }
         let stage = reason.stage();
+        if is_first && [CycleStage::Match, CycleStage::Allocate].contains(&stage) {
+            // If the job cannot start otherwise, this is the most certain remedy.
+            let place = if explanation.needs_change() {
+                0
+            } else {
+                help.len()
+            };
+            help.splice(place..place, self.reopening());
+        }
         WaitObstacle {
             stage,
             code: reason.code().into(),

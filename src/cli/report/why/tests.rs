@@ -57,6 +57,7 @@ fn found(record: JobRecord, explanation: Option<Explanation>) -> ExplainedJob {
         record,
         events: vec![],
         explanation: explanation.map(Box::new),
+        closed: vec![],
     }
 }
 
@@ -330,6 +331,45 @@ fn nodes_are_grouped_by_reason() {
     ] {
         assert!(text_of_job.contains(part), "{part}: {text_of_job}");
     }
+}
+
+#[test]
+fn closed_nodes_show_the_operator_and_the_comment() {
+    let mut node = example::node("n2", "n2").node;
+    node.offline = true;
+    node.offline_by = Some("ann@head".into());
+    node.comment = Some("new fans".into());
+    let mut down = example::node("n3", "n3").node;
+    down.up = false;
+    let waits = ExplainedJob {
+        closed: vec![node, down],
+        ..found(
+            queued(1, "a", "ncpus=8"),
+            Some(Explanation {
+                survey: Some(Survey::default()),
+                ..explanation(vec![busy()])
+            }),
+        )
+    };
+    let text_of_job = text(&waits);
+    for part in [
+        "n2 has been offline since ",
+        ", set by ann@head: new fans\n",
+        "n3 has been down since ",
+        "  Sooner if:  job 7.head ends, ",
+        "or if:  an operator sets node n2 online again: pbsnodes -r n2\n",
+        "or if:  node n3 responds again\n",
+    ] {
+        assert!(text_of_job.contains(part), "{part}: {text_of_job}");
+    }
+    let data = with_view(&waits, |view| view.data());
+    assert_eq!(data["closed_nodes"][0]["by"], "ann@head");
+    assert_eq!(data["closed_nodes"][1]["up"], false);
+    let limited = ExplainedJob {
+        explanation: Some(Box::new(explanation(vec![]))),
+        ..waits
+    };
+    assert!(!text(&limited).contains("pbsnodes -r"));
 }
 
 #[test]

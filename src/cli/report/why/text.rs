@@ -58,6 +58,7 @@ impl JobView<'_> {
             }
             if let Some(survey) = &explanation.survey {
                 write_survey(survey, &mut out);
+                self.write_closed_nodes(&mut out);
             }
             self.write_blockers(explanation, &mut out);
             for overtaker in &explanation.overtakers {
