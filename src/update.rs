@@ -12,6 +12,7 @@ use crate::model::job::dependency::Tie;
 use crate::model::job::dependency::effects;
 use crate::model::job::event::Event;
 use crate::model::job::promise::PromisedStart;
+use crate::model::job::undo::UserAction;
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::model::queue::Queue;
@@ -104,6 +105,9 @@ pub enum Update {
     ClockStep(Time, i64),
     /// A single value by name, as JSON.
     Meta(&'static str, String),
+    /// The last action of the user with this uid, for `lanai undo`, with the position of its first
+    /// job that is not stored yet. Position 0 replaces the stored action; None removes it.
+    UserAction(u32, Option<Arc<UserAction>>, usize),
     /// Removes the tokens of all submissions before this time.
     ForgetTokens(Time),
     /// Removes from the history all jobs that finished before this time, except those with an open

@@ -9,6 +9,10 @@
     reason = "doc comments of options are help texts, in which brackets are no links"
 )]
 
+pub mod action;
+
+pub mod cancel;
+
 pub mod columns;
 
 pub mod document;
@@ -26,6 +30,8 @@ pub mod follow;
 pub mod history;
 
 pub mod job_summary;
+
+pub mod hold;
 
 pub mod job_view;
 
@@ -47,6 +53,8 @@ pub mod relative_time;
 
 pub mod run;
 
+pub mod retry;
+
 pub mod session;
 
 pub mod show;
@@ -58,6 +66,8 @@ pub mod submit;
 pub mod table;
 
 pub mod wait;
+
+pub mod undo;
 
 pub mod why;
 
@@ -103,6 +113,16 @@ enum Task {
     Nodes(nodes::NodesArgs),
     /// Print metrics in the format OpenMetrics
     Metrics(metrics::MetricsArgs),
+    /// Delete unfinished jobs
+    Cancel(cancel::CancelArgs),
+    /// Run failed and deleted jobs again
+    Retry(retry::RetryArgs),
+    /// Hold jobs, so that they do not start
+    Hold(hold::HoldArgs),
+    /// Release the user hold of jobs
+    Release(hold::HoldArgs),
+    /// Revert your last hold, release, alteration or cancellation
+    Undo(undo::UndoArgs),
 }
 
 /// The definition of the command line.
@@ -143,6 +163,11 @@ impl LanaiArgs {
             Some(Task::Why(args)) => args.run(&self.output),
             Some(Task::Nodes(args)) => args.run(&self.output),
             Some(Task::Metrics(args)) => metrics::run(args),
+            Some(Task::Cancel(args)) => args.run(&self.output),
+            Some(Task::Retry(args)) => args.run(&self.output),
+            Some(Task::Hold(args)) => args.hold(&self.output),
+            Some(Task::Release(args)) => args.release(&self.output),
+            Some(Task::Undo(args)) => args.run(&self.output),
         }
     }
 }

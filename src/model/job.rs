@@ -27,7 +27,9 @@ pub mod state;
 mod subjobs;
 pub mod suspend;
 pub mod suspension;
+pub mod tags;
 pub mod task;
+pub mod undo;
 pub mod value_syntax;
 
 use crate::model::credentials::Credentials;

@@ -159,6 +159,17 @@ refusals! {
     too_many_hops = 15024, "Job routing over too many hops";
     /// No destination of the routing queue can ever accept the job.
     no_destination = 15039, "Job rejected by all possible destinations";
+    /// The user has made no change that can be reverted.
+    nothing_to_undo = 15016, "There is nothing to undo: no hold, release, alteration or \
+        cancellation of yours in the last day";
+    /// Hooks of the site check alterations.
+    undo_with_hooks = 15004, "Hooks of this site check alterations: revert yours with qalter";
+    /// Hooks of the site check alterations.
+    retry_with_hooks = 15004, "Hooks of this site check alterations: retry the job without new \
+        resources, then use qalter";
+    /// An unfinished array cannot be retried with other resources.
+    retry_unfinished_with = 15016, "The array has unfinished subjobs, to which the new resources \
+        would also apply: retry it without new resources, or when it has finished";
     /// The value of `-l nodes=` is malformed.
     bad_nodes = 15089, "node(s) specification error";
 }

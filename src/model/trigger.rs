@@ -3,6 +3,7 @@
 
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
+use crate::model::job::undo::UndoKind;
 use crate::model::job::{Job, NodeShare, Run};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
@@ -200,6 +201,11 @@ impl Triggers {
             | Event::LabelMet { .. }
             | Event::RivalReturned { .. } => JobChange::Unblock,
             Event::FailedRerun { .. } | Event::Retried { .. } => JobChange::Retry,
+            Event::Undone { action, .. } => match action {
+                UndoKind::Hold => JobChange::Release,
+                UndoKind::Release | UndoKind::Alter => JobChange::Alter,
+                UndoKind::Cancel => JobChange::Retry,
+            },
             Event::Ended { .. } | Event::Vanished { .. }
                 if waits_for_retry(job) && closed.is_some() =>
             {

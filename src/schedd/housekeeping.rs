@@ -63,6 +63,7 @@ impl Schedd {
         let history = timers::retention(self.server.setup.config.server.history);
         if Timers::restart_if_expired(&mut self.timers.purge, timers::PURGE.min(history)) {
             self.server.purge(self.server.now - history);
+            self.server.forget_expired_actions();
             if let Err(error) = expiry::forget_charges(&mut self.server, &self.spool) {
                 tracing::error!("cannot read old charges now: {error}");
             }

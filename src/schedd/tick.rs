@@ -49,6 +49,7 @@ impl Schedd {
         for input in inputs {
             match input {
                 Input::Request(token, caller, request) => {
+                    self.server.set_connection(*token);
                     let granted = self.grant(caller, request, no_space);
                     effects.answer(&self.server, *token, granted);
                 }

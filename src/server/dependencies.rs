@@ -3,7 +3,7 @@
 
 mod by_name;
 
-mod cycle;
+pub(crate) mod cycle;
 
 pub mod grant;
 

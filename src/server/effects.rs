@@ -72,6 +72,7 @@ impl Effects {
                 let outcomes = all.into_iter().map(|one| outcome(self.reply(server, one)));
                 return Reply::Batch(outcomes.collect());
             }
+            Granted::Undone(report) => return Reply::Undone(report),
             Granted::Wait(_) => return Reply::Refused(Refusal::invalid_request()),
             Granted::Altered(id, notes) => {
                 let walltime = server.job(id).and_then(|job| orders::time_limits(job));

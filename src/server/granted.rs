@@ -1,6 +1,7 @@
 //! The results of granted requests: what the client and the nodes receive.
 
 use crate::model::job::Attempt;
+use crate::model::job::undo::UndoReport;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::server::orders::Orders;
@@ -34,6 +35,8 @@ pub enum Granted {
     Reserved(String, Option<bool>),
     /// The result of each request of a batch.
     Batch(Vec<Result<Granted, Refusal>>),
+    /// The caller's last action is reverted as far as possible.
+    Undone(Box<UndoReport>),
 }
 
 /// How the server shuts down.

@@ -9,6 +9,7 @@ use crate::model::job::event::Event;
 use crate::model::job::preemption::job_list_text;
 use crate::model::job::state::Holds;
 use crate::model::job::state::JobState;
+use crate::model::job::undo::UndoKind;
 use crate::model::time::Time;
 use chrono::NaiveDateTime;
 
@@ -37,6 +38,7 @@ pub fn comment(
         Event::Resumed { .. } => Some(None),
         Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
         Event::Shoved { .. } if job.life.deferral.is_some() => Some(None),
+        Event::Undone { action, .. } => after_undo(job, *action),
         Event::StartRefused { why, .. } => {
             let begin = Deferral::HookRefused.comment();
             Some(Some(format!("{begin}{why}")))
@@ -69,6 +71,17 @@ pub fn comment(
 const IDLE: &str = "Idle since ";
 
 /// The comment of a preempted job: `what`, the preemptor and the cause.
+/// The comment after the undo of an action. Comments that describe the action disappear.
+fn after_undo(job: &Job, action: UndoKind) -> Option<Option<String>> {
+    let comment = job.life.comment.as_deref()?;
+    let is_of_action = match action {
+        UndoKind::Hold => comment.starts_with("Job held by ") && job.life.holds.is_none(),
+        UndoKind::Cancel => comment.starts_with("Job deleted as result of dependency"),
+        UndoKind::Release | UndoKind::Alter => false,
+    };
+    is_of_action.then_some(None)
+}
+
 fn preempted(job: &Job, what: &str, server: &str) -> Option<String> {
     let preemption = job.life.preemption.as_ref()?;
     Some(format!(

@@ -81,3 +81,5 @@ pub mod state;
 pub mod suspension;
 
 pub mod tasks;
+
+mod undo_log;

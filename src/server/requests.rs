@@ -19,6 +19,8 @@ pub mod subjobs;
 
 pub mod submission;
 
+mod undo;
+
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
 use crate::model::job::state::Holds;
@@ -44,6 +46,25 @@ use std::sync::Arc;
 /// of each request that could make the spool grow much. Jobs can still be held, released and
 /// deleted, and a repeated submission still gets its reply.
 pub fn apply(
+    server: &mut ServerState,
+    history: &dyn JobHistory,
+    caller: &Caller,
+    request: &ClientRequest,
+    no_space: Option<&Refusal>,
+) -> Result<Granted, Refusal> {
+    let kind = undo::kind_of(request);
+    if let Some(kind) = kind {
+        server.start_recording(kind);
+    }
+    let granted = carry_out(server, history, caller, request, no_space);
+    if kind.is_some() {
+        server.finish_recording(&caller.owner);
+    }
+    granted
+}
+
+/// Applies a request, without a record for `lanai undo`.
+fn carry_out(
     server: &mut ServerState,
     history: &dyn JobHistory,
     caller: &Caller,
@@ -101,7 +122,13 @@ fn apply_one(
         },
         ClientRequest::Rerun { job, only, .. } => context.rerun(*job, *only),
         ClientRequest::RerunFailed(id) => context.rerun_failed(*id),
-        ClientRequest::Retry { job, only } => context.retry(*job, *only),
+        ClientRequest::Retry { job, only } => context.retry(*job, *only, &[]),
+        ClientRequest::RetryWith {
+            job,
+            only,
+            settings,
+        } => context.retry(*job, *only, settings),
+        ClientRequest::Undo { dry_run } => context.undo(*dry_run),
         ClientRequest::Signal { job, only, signal } => context.signal(*job, *only, signal),
         ClientRequest::ReleaseNodes(id, keep) => context.release_nodes(*id, keep),
         &ClientRequest::Terminate { manner, nodes } => context.terminate(manner, nodes),
@@ -174,7 +201,7 @@ fn apply_to(
     no_space: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     let unknown = Refusal::unknown_job();
-    let granted = apply(
+    let granted = carry_out(
         server,
         history,
         caller,
@@ -183,7 +210,7 @@ fn apply_to(
     );
     match target.array() {
         Some(array) if granted.as_ref().is_err_and(|refusal| *refusal == unknown) => {
-            apply(server, history, caller, &act.on(array, None), no_space)
+            carry_out(server, history, caller, &act.on(array, None), no_space)
         }
         _ => granted,
     }
@@ -198,6 +225,8 @@ fn may_grow_spool(request: &ClientRequest) -> bool {
             | ClientRequest::Alter(..)
             | ClientRequest::RerunFailed(_)
             | ClientRequest::Retry { .. }
+            | ClientRequest::RetryWith { .. }
+            | ClientRequest::Undo { .. }
             | ClientRequest::ReleaseNodes(..)
             | ClientRequest::Run { .. }
             | ClientRequest::Shove(_)

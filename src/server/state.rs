@@ -30,6 +30,8 @@ mod reservations;
 
 mod scheduler_changes;
 
+mod user_actions;
+
 use crate::model::job::Attempt;
 use crate::model::job::Job;
 use crate::model::job::Usage;
@@ -68,6 +70,7 @@ use crate::server::scheduler_view::Recorder;
 use crate::server::scheduler_view::SchedulerView;
 use crate::server::setup::Setup;
 use crate::server::shared_requests::SharedRequests;
+use crate::server::undo_log::UndoLog;
 use crate::update::Update;
 use crate::update::VerdictClasses;
 use crate::wire::message::AttemptCounts;
@@ -122,6 +125,8 @@ pub struct ServerState {
     attempts: AttemptCounts,
     /// Whether dependencies are evaluated only after all requests of a batch.
     defers_dependencies: bool,
+    /// The last action of each user.
+    undo_log: UndoLog,
     cycle_due: bool,
     /// The reasons why a cycle is due.
     triggers: Triggers,
@@ -230,6 +235,7 @@ impl ServerState {
             keeps_log: false,
             attempts: AttemptCounts::default(),
             defers_dependencies: false,
+            undo_log: UndoLog::default(),
             cycle_due: false,
             triggers: Triggers::default(),
             sweep_due: false,
@@ -431,6 +437,7 @@ impl ServerState {
             self.create_subjob_record(id);
         }
         let logs_jobs = self.logs_jobs();
+        self.record_change(id, Some(&event));
         let Some(job) = touch(&mut self.jobs, &mut self.transaction, id, false) else {
             return;
         };
@@ -504,6 +511,7 @@ impl ServerState {
     /// Changes a job other than by an event.
     pub fn change(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         let now = self.now;
+        self.record_change(id, None);
         if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
             self.waiting.remove(&(begin, id));
         }

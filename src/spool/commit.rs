@@ -2,8 +2,8 @@
 //! transaction.
 
 use super::{
-    Spool, SpoolError, accounting, charges, cycles, dependencies, history_purge, license_reports,
-    load, overrides, reservations,
+    Spool, SpoolError, accounting, actions, charges, cycles, dependencies, history_purge,
+    license_reports, load, overrides, reservations,
 };
 use crate::model::job::array::{Rewrite, SubjobState};
 use crate::model::job::dependency::label::Mark;
@@ -116,6 +116,9 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
             transaction
                 .prepare_cached(sql)?
                 .execute(params![key, value])?;
+        }
+        Update::UserAction(uid, action, first) => {
+            actions::write(transaction, *uid, action.as_deref(), *first)?
         }
         Update::ForgetTokens(before) => {
             transaction.execute("DELETE FROM token WHERE at < ?1", [before.0])?;

@@ -94,6 +94,7 @@ const STEPS: &[&str] = &[
     // No change of tables: large scripts are now files (`scripts`), which an older schedd would not
     // find. The new version number keeps an older schedd from using the spool.
     "",
+    super::actions::SCHEMA,
 ];
 
 /// Migrates the database to the newest schema; for a new file, runs all steps.

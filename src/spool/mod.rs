@@ -5,6 +5,7 @@
 //! one transaction ([`commit`]). Readers see the last committed transaction ([`query`]).
 
 mod accounting;
+mod actions;
 mod charges;
 pub mod commit;
 mod cycles;

@@ -71,6 +71,7 @@ pub enum Act {
         detached: bool,
     },
     Shove,
+    RetryWith(Vec<AttributeSetting>),
 }
 
 impl Act {
@@ -110,6 +111,11 @@ impl Act {
                 detached,
             },
             Act::Shove => ClientRequest::Shove(whole),
+            Act::RetryWith(settings) => ClientRequest::RetryWith {
+                job,
+                only,
+                settings,
+            },
         }
     }
 }

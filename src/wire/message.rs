@@ -17,6 +17,7 @@ use crate::model::job::event::Event;
 use crate::model::job::promise::PromisedStart;
 use crate::model::job::release::KeptNodes;
 use crate::model::job::state::{Holds, JobState};
+use crate::model::job::undo::UndoReport;
 use crate::model::job::{Digest, Job, NodeShare, Spec};
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
@@ -197,6 +198,21 @@ pub enum ClientRequest {
     },
     /// A command with several job ids. Answered by [`Reply::Batch`] or [`Reply::NotBatched`].
     Batch(Batch),
+    /// `lanai retry -l`: like [`ClientRequest::Retry`], with changed attributes.
+    RetryWith {
+        /// The job.
+        job: JobId,
+        /// For an array: only these subjobs; None for all.
+        only: Option<Indices>,
+        /// The attributes to change, either all of them or none.
+        settings: Vec<AttributeSetting>,
+    },
+    /// `lanai undo`: reverts the caller's last hold, release, alteration or deletion of jobs.
+    /// Answered by [`Reply::Undone`].
+    Undo {
+        /// True to report what would be reverted, without a change.
+        dry_run: bool,
+    },
 }
 
 /// Treatment of running jobs at a shutdown of schedd (`qterm -t`).
@@ -262,6 +278,8 @@ pub enum Reply {
     /// Reply to [`ClientRequest::Batch`]: nothing was done. The client must send a request for each
     /// job, because hooks of the site apply to each request.
     NotBatched,
+    /// Reply to [`ClientRequest::Undo`].
+    Undone(Box<UndoReport>),
 }
 
 impl ClientRequest {
@@ -289,6 +307,8 @@ impl ClientRequest {
                 | ClientRequest::Rerun { .. }
                 | ClientRequest::RerunFailed(_)
                 | ClientRequest::Retry { .. }
+                | ClientRequest::RetryWith { .. }
+                | ClientRequest::Undo { .. }
                 | ClientRequest::Delete { .. }
                 | ClientRequest::Stop
                 | ClientRequest::Swap(..)

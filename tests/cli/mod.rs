@@ -9,6 +9,7 @@ mod drain;
 mod forecast;
 mod interactive;
 mod job_commands;
+mod lanai;
 mod lanai_output;
 mod lanai_queries;
 mod metrics;

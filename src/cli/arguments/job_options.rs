@@ -9,7 +9,7 @@ use crate::model::attribute::{self, AttributeSetting};
 use crate::model::job::dependency::{DependencyFault, ParsedDependency};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
-use crate::model::job::value_syntax;
+use crate::model::job::{tags, value_syntax};
 use crate::model::text::Text;
 use crate::model::time::Wall;
 use clap::Args;
@@ -117,8 +117,9 @@ pub struct JobOptions {
     /// no_preempt=true (do not preempt the job, see lanai-scheduling(7)), interrupt=SIGNAL (sent
     /// instead of TERM when the job is preempted), notify=PATH (your own program; it reads JSON
     /// from standard input when the job begins, ends or fails; noded runs it as you, for at most 30
-    /// seconds, with 1 GB of memory and 256 processes, and then ends all its processes), the
-    /// attributes of WHERE IT RUNS, or any attribute by name
+    /// seconds, with 1 GB of memory and 256 processes, and then ends all its processes),
+    /// tag=KEY=VALUE+KEY=VALUE (tags, by which lanai selects jobs: tag.KEY=VALUE), the attributes
+    /// of WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value", help_heading = OTHER)]
     pub others: Vec<OsString>,
 }
@@ -149,7 +150,8 @@ impl JobOptions {
         for list in &self.others {
             settings.extend(others(list)?);
         }
-        merge_dependencies(&mut settings);
+        merge(&mut settings, "depend", b',');
+        merge(&mut settings, "tag", b'+');
         Ok(settings)
     }
 
@@ -315,14 +317,18 @@ fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
     Ok(settings)
 }
 
-/// Merges repeated `depend` attributes into one setting, because all dependencies apply.
-fn merge_dependencies(settings: &mut Vec<AttributeSetting>) {
+/// Merges repeated settings of `attribute` into one setting, with `separator` between the values,
+/// because all values apply.
+fn merge(settings: &mut Vec<AttributeSetting>, attribute: &str, separator: u8) {
     let given: Vec<Vec<u8>> = settings
-        .extract_if(.., |setting| setting.attribute == "depend")
+        .extract_if(.., |setting| setting.attribute == attribute)
         .map(|setting| setting.value.0)
         .collect();
     if !given.is_empty() {
-        settings.push(AttributeSetting::new("depend", Text(given.join(&b','))));
+        settings.push(AttributeSetting::new(
+            attribute,
+            Text(given.join(&separator)),
+        ));
     }
 }
 
@@ -338,6 +344,7 @@ fn is_well_formed(name: &str, value: &str) -> bool {
         "notify" => value_syntax::program(value),
         "stagein" | "stageout" => value_syntax::staging(value),
         "tolerate_node_failures" => value_syntax::tolerance(value),
+        "tag" => value.is_empty() || tags::are_valid(value),
         Warning::ATTRIBUTE => value.is_empty() || Warning::parse(value).is_some(),
         _ => true,
     }

@@ -150,9 +150,11 @@ fn target(
 
 /// The outcome for a job. The inner result is the reply: notes or a refusal. The outer error means
 /// that communication with schedd failed; no further outcomes follow it.
-type JobOutcome = Result<Result<Vec<String>, Refusal>, Failure>;
+pub type JobOutcome = Result<Result<Vec<String>, Refusal>, Failure>;
 
-fn request(server: &mut dyn Server, act: &Act, jobs: &[BatchTarget]) -> Vec<JobOutcome> {
+/// Sends the requests for these jobs, up to [`batch::LARGEST`] jobs in each. Returns the outcomes
+/// in the order of the jobs, up to the first failure of communication.
+pub fn request(server: &mut dyn Server, act: &Act, jobs: &[BatchTarget]) -> Vec<JobOutcome> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(batch::LARGEST) {
         match request_together(server, act, jobs) {

@@ -3,6 +3,7 @@
 use super::status::{self, JobStatus};
 use crate::model::job::JobProgram;
 use crate::model::job::array::SubjobState;
+use crate::model::job::tags;
 use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time, Wall};
 use crate::shown::comment;
@@ -148,11 +149,7 @@ impl<'a> JobView<'a> {
     /// The tags of the job (`qsub -W tag=`).
     pub fn tags(&self) -> BTreeMap<&'a str, &'a str> {
         let text = self.record.job.spec.other.get(TAGS);
-        text.map_or("", String::as_str)
-            .split('+')
-            .filter(|tag| !tag.is_empty())
-            .map(|tag| tag.split_once('=').unwrap_or((tag, "")))
-            .collect()
+        tags::parse(text.map_or("", String::as_str)).collect()
     }
 
     /// The command of the job; None for a script.

@@ -205,7 +205,10 @@ impl EventWriter<'_> {
                     by,
                 );
             }
-            Event::FailedRerun { .. } | Event::Retried { .. } | Event::RerunWanted { .. } => {
+            Event::FailedRerun { .. }
+            | Event::Retried { .. }
+            | Event::Undone { .. }
+            | Event::RerunWanted { .. } => {
                 self.rerun_event(event);
             }
             Event::CheckpointWanted { .. }

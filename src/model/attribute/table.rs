@@ -7,7 +7,7 @@ use crate::model::job::dependency::is_label;
 use crate::model::job::dependency::{DependencyFault, ParsedDependency};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
-use crate::model::job::{DEFAULT_PROJECT, Spec, value_syntax};
+use crate::model::job::{DEFAULT_PROJECT, Spec, tags, value_syntax};
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
 use crate::model::time::{Span, Wall};
@@ -223,6 +223,7 @@ pub(super) const TABLE: &[AttributeRule] = &[
         true,
         Effect::Kept(|text| Warning::parse(text).is_some()),
     ),
+    row("tag", Who::Owner, true, Effect::Kept(tags::are_valid)),
     row("resv", Who::Owner, false, Effect::Spec(resv)),
     row("create_resv_from_job", Who::Owner, false, Effect::Boolean),
     row("nalloc", Who::Owner, false, Effect::Placement),

@@ -9,6 +9,7 @@ use super::promise::SlipCause;
 use super::release::Division;
 use super::state::Holds;
 use super::suspension::SuspendMode;
+use super::undo::UndoKind;
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -156,6 +157,19 @@ pub enum Event {
         only: Option<Indices>,
         /// For an array: highest known attempt number of the subjobs.
         highest: Attempt,
+    },
+    /// A user reverted an action on the job.
+    Undone {
+        /// Requester, `user@host`.
+        by: String,
+        /// Reverted action.
+        action: UndoKind,
+        /// Holds that are set again.
+        hold: Holds,
+        /// Holds that are released again.
+        release: Holds,
+        /// After a deletion, for an array: positions of the restored subjobs, as ranges.
+        subjobs: Vec<(u32, u32)>,
     },
     /// A user or operator requested to end the attempt and queue the job again.
     RerunWanted {

@@ -14,6 +14,7 @@ use super::release::Division;
 use super::response::FailureRules;
 use super::retry::Again;
 use super::state::{Holds, JobState};
+use super::undo::UndoKind;
 use super::{Job, Life, Run};
 use crate::model::job::eligible_time::Accrual;
 use crate::model::job_id::JobId;
@@ -191,6 +192,19 @@ impl Job {
             Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
             Event::Retried { highest, only, .. } => {
                 self.run_again(Again::Unsuccessful(*only), *highest, moment)
+            }
+            Event::Undone {
+                action,
+                hold,
+                release,
+                subjobs,
+                ..
+            } => {
+                self.life.holds = self.life.holds.with(*hold).without(*release);
+                if *action == UndoKind::Cancel {
+                    self.restore_deleted(subjobs);
+                }
+                self.update_waiting_state(moment);
             }
             Event::Taken { to, .. } => self.move_away(to, moment),
             Event::Moved { .. } => self.life.qtime = moment.now,

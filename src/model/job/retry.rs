@@ -89,6 +89,24 @@ impl Job {
         self.update_waiting_state(moment);
     }
 
+    /// Returns a deleted job to its queue, with its holds, its position and its dependencies. Of an
+    /// array, returns the subjobs at these positions.
+    pub(super) fn restore_deleted(&mut self, subjobs: &[(u32, u32)]) {
+        if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
+            for &(first, last) in subjobs {
+                elements.mark(first, last, SubjobState::Waiting);
+            }
+        }
+        let life = &mut self.life;
+        if life.state == JobState::Finished {
+            life.state = JobState::Queued;
+            (life.exit, life.obittime, life.ending) = (None, None, None);
+            life.attempt = life.attempt.max(life.highest);
+        }
+        life.want = Want::Run;
+        life.bars.broken = false;
+    }
+
     fn reset_state(&mut self, moment: EventContext) {
         // The dependencies of a finished job are decided and do not apply to the rerun.
         self.clear_dependencies();
@@ -111,6 +129,7 @@ mod tests {
     use super::*;
     use crate::model::job::event::Event;
     use crate::model::job::state::Holds;
+    use crate::model::job::undo::UndoKind;
     use crate::model::time::Time;
     use crate::sched::fixture::{cluster, moment};
 
@@ -201,6 +220,70 @@ mod tests {
             job.life.etime, before.life.etime,
             "a waiting job is not retried"
         );
+    }
+
+    /// A job at time 10, after its deletion.
+    fn deleted(job: &mut Job) {
+        happen(
+            job,
+            10,
+            Event::DeleteWanted {
+                by: "ann@head".into(),
+                force: false,
+            },
+        );
+        assert_eq!(job.life.state, JobState::Finished);
+    }
+
+    fn restored(job: &mut Job, subjobs: Vec<(u32, u32)>) {
+        happen(
+            job,
+            20,
+            Event::Undone {
+                by: "ann@head".into(),
+                action: UndoKind::Cancel,
+                hold: Holds::NONE,
+                release: Holds::NONE,
+                subjobs,
+            },
+        );
+    }
+
+    #[test]
+    fn a_restored_job_is_as_before_its_deletion() {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        job.life.rank = Some(9);
+        job.life.bars.unmet = 2;
+        happen(&mut job, 0, Event::Submitted);
+        let before = job.clone();
+        deleted(&mut job);
+        restored(&mut job, vec![]);
+        assert_eq!(
+            job.life.eligibility.at(Time(25)),
+            before.life.eligibility.at(Time(10)),
+            "the time between deletion and undo does not count"
+        );
+        job.life.eligibility = before.life.eligibility;
+        job.life.mtime = before.life.mtime;
+        assert_eq!(job, before);
+        job.life.bars.unmet = 0;
+        happen(&mut job, 30, Event::Submitted);
+        assert_eq!(job.life.state, JobState::Queued);
+    }
+
+    #[test]
+    fn only_the_given_subjobs_are_restored() {
+        let mut array = cluster("1 x ncpus=1").job(1, "array=1-6");
+        happen(&mut array, 0, Event::Submitted);
+        array.end_waiting(1, 1, at(5));
+        deleted(&mut array);
+        restored(&mut array, vec![(0, 0), (2, 5)]);
+        assert_eq!(
+            (array.life.state, &array.life.want),
+            (JobState::Queued, &Want::Run)
+        );
+        let waiting = array.elements.as_ref().unwrap().waiting();
+        assert_eq!(waiting.iter().collect::<Vec<_>>(), [(0, 0), (2, 5)]);
     }
 
     #[test]

@@ -113,6 +113,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     server.recompute_eligibility();
     server.revoke_stale_reports();
     server.load_reservations(reservations);
+    server.load_user_actions(spool.user_actions()?);
     server.load_usage(expiry::stored_usage(
         server.setup.policy.usage.clone(),
         &spool,

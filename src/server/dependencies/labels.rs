@@ -40,12 +40,23 @@ impl RequestContext<'_> {
             .iter()
             .filter(|label| before.is_none_or(|job| !job.life.awaits.contains(label)))
         {
-            let mark = Mark::new(owner.uid, spec.process_group.as_deref(), &label.label);
-            if !self.is_met(&mark, label.condition, before.map(|job| job.id))? {
+            if self.label_met_by(before, (owner, spec), label)?.is_none() {
                 awaited.push(label.clone());
             }
         }
         Ok(awaited)
+    }
+
+    /// The job that meets a condition on a label now; None if the condition is unmet. `before` is
+    /// the job with the condition, which does not count; None for a new job.
+    pub(crate) fn label_met_by(
+        &self,
+        before: Option<&Job>,
+        (owner, spec): (&Owner, &Spec),
+        awaited: &Awaited,
+    ) -> Result<Option<JobId>, Refusal> {
+        let mark = Mark::new(owner.uid, spec.process_group.as_deref(), &awaited.label);
+        self.met_by(&mark, awaited.condition, before.map(|job| job.id))
     }
 
     /// Refuses jobs that would wait for each other's labels forever.
@@ -72,13 +83,13 @@ impl RequestContext<'_> {
         )))
     }
 
-    /// Whether the last job with a label meets the condition. The job `except` does not count.
-    fn is_met(
+    /// The last job with a label, if it meets the condition. The job `except` does not count.
+    fn met_by(
         &self,
         mark: &Mark,
         condition: DependencyCondition,
         except: Option<JobId>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Option<JobId>, Refusal> {
         let (carrier, index) = mark
             .frame()
             .map_or((mark.clone(), None), |(array, index)| (array, Some(index)));
@@ -94,13 +105,14 @@ impl RequestContext<'_> {
             .max();
         let known = self.history.labelled(&carrier, except)?;
         let Some(last) = new.max(known) else {
-            return Ok(false);
+            return Ok(None);
         };
         let last = index.map_or(last, |index| JobId::element(last.number, index));
         let progress = match self.server.job(last) {
             Some(job) => Some(DependencyProgress::of(job)),
             None => self.stored_job(last)?.as_ref().map(DependencyProgress::of),
         };
-        Ok(progress.is_some_and(|progress| judge(condition, progress) == DependencyVerdict::Met))
+        let met = progress.filter(|&progress| judge(condition, progress) == DependencyVerdict::Met);
+        Ok(met.map(|_| last))
     }
 }

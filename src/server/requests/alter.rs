@@ -36,6 +36,16 @@ impl RequestContext<'_> {
         settings: &[AttributeSetting],
     ) -> Result<Alteration, Refusal> {
         let job = self.owned_whole_job(id)?;
+        self.altered_job(job, settings)
+    }
+
+    /// Computes this job with these settings. Refuses settings that are not allowed.
+    pub(crate) fn altered_job(
+        &mut self,
+        job: Arc<Job>,
+        settings: &[AttributeSetting],
+    ) -> Result<Alteration, Refusal> {
+        let id = job.id;
         if size_of(settings) > LARGEST_REST {
             return Err(Refusal::too_large("a request", LARGEST_REST));
         }

@@ -1,6 +1,7 @@
 //! `qalter --retry` and `qrerun --failed`: runs failed or deleted jobs and subjobs again, also jobs
 //! from the history (Q27).
 
+use crate::model::attribute::AttributeSetting;
 use crate::model::job::Job;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
@@ -11,7 +12,9 @@ use crate::model::queue::counters::EnteringJob;
 use crate::model::refusal::Refusal;
 use crate::server::granted::Granted;
 use crate::server::request_context::RequestContext;
+use crate::server::requests::alter::Alteration;
 use crate::server::requests::subjobs;
+use std::sync::Arc;
 
 impl RequestContext<'_> {
     /// Requeues the failed subjobs of an array. A finished array is restored from the history
@@ -29,9 +32,26 @@ impl RequestContext<'_> {
 
     /// Requeues a job that failed or was deleted. Of an array, requeues the subjobs that failed or
     /// were deleted: all of them, or those in `only`.
-    pub(crate) fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
+    ///
+    /// If there are `settings`, the job is altered before it returns to its queue; all checks of
+    /// qalter apply. An unfinished array is refused then, because its other subjobs would be
+    /// altered, too.
+    pub(crate) fn retry(
+        &mut self,
+        id: JobId,
+        only: Option<Indices>,
+        settings: &[AttributeSetting],
+    ) -> Result<Granted, Refusal> {
         let only = only.or(id.index().map(Indices::one));
-        let job = self.retriable_job(id.parent().unwrap_or(id))?;
+        let mut job = self.retriable_job(id.parent().unwrap_or(id))?;
+        let again = Again::Unsuccessful(only);
+        let mut notes = Vec::new();
+        if !settings.is_empty() {
+            if !job.can_run_again(again) {
+                return Err(Refusal::bad_state());
+            }
+            (job, notes) = self.altered_before_retry(job, settings)?;
+        }
         match (&job.elements, only) {
             (None, Some(_)) => return Err(Refusal::unknown_job()),
             (Some(elements), Some(only)) => {
@@ -45,7 +65,42 @@ impl RequestContext<'_> {
             (None, None) => self.check_queue(&job)?,
             (Some(_), None) => {}
         }
-        self.run_again(job, Again::Unsuccessful(only))
+        let (id, spec) = (job.id, job.spec.clone());
+        self.run_again(job, again)?;
+        if settings.is_empty() {
+            return Ok(Granted::Done);
+        }
+        self.server.change(id, |job| job.spec = spec);
+        let attributes = settings.iter().map(|setting| setting.attribute.clone());
+        let event = Event::Altered {
+            by: self.caller.shown(),
+            attributes: attributes.collect(),
+        };
+        self.server.apply_event(id, event);
+        Ok(Granted::Altered(id, notes))
+    }
+
+    /// A finished job with these settings, and warnings.
+    fn altered_before_retry(
+        &mut self,
+        job: Job,
+        settings: &[AttributeSetting],
+    ) -> Result<(Job, Vec<String>), Refusal> {
+        if job.life.state != JobState::Finished {
+            return Err(Refusal::retry_unfinished_with());
+        }
+        if self.has_modify_hooks() {
+            return Err(Refusal::retry_with_hooks());
+        }
+        if let Some(other) = settings.iter().find(|setting| setting.resource.is_none()) {
+            return Err(Refusal::read_only(&other.attribute));
+        }
+        let Alteration { job, after, .. } = self.altered_job(Arc::new(job), settings)?;
+        let altered = Job {
+            spec: Arc::new(after.spec),
+            ..Arc::unwrap_or_clone(job)
+        };
+        Ok((altered, after.notes))
     }
 
     /// A job, finished or not, that the caller may rerun. Refused if the job is interactive, or if
@@ -69,7 +124,8 @@ impl RequestContext<'_> {
         }
     }
 
-    fn check_queue(&self, job: &Job) -> Result<(), Refusal> {
+    /// Checks that a finished job may enter its queue again.
+    pub(crate) fn check_queue(&self, job: &Job) -> Result<(), Refusal> {
         let queue = self
             .server
             .queue(&job.spec.queue)

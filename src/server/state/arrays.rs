@@ -37,6 +37,7 @@ impl ServerState {
 
     /// Ends waiting subjobs. `positions` are ranges in the array's order of subjobs.
     pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
+        self.record_change(id, None);
         self.change_array(id, |array, moment| {
             positions
                 .iter()

@@ -49,6 +49,7 @@ impl ServerState {
         let mut transaction = std::mem::take(&mut self.transaction);
         self.steps.clear();
         self.dependencies.settle();
+        self.undo_log.settle();
         self.settle_reservations();
         self.mails.append(&mut transaction.mails);
         self.notices.append(&mut transaction.notices);
@@ -75,6 +76,7 @@ impl ServerState {
     pub fn roll_back(&mut self) {
         let transaction = std::mem::take(&mut self.transaction);
         self.dependencies.roll_back();
+        self.undo_log.roll_back();
         self.roll_back_setup(transaction.setup);
         self.roll_back_license_counts();
         self.roll_back_reservations();

@@ -5,6 +5,7 @@ use super::{EventWriter, usage_fields};
 use crate::model::job::event::Event;
 use crate::model::job::promise::SlipCause;
 use crate::model::job::suspension::SuspendMode;
+use crate::model::job::undo::UndoKind;
 use crate::model::job::{AttemptOutcome, How, NodeShare, Usage};
 use crate::model::signal;
 use crate::model::time::Time;
@@ -64,6 +65,15 @@ impl EventWriter<'_> {
                 ..
             } => {
                 self.push_request("retried", format!("Subjobs {only} to be retried"), by);
+            }
+            Event::Undone { by, action, .. } => {
+                let action = match action {
+                    UndoKind::Hold => "Hold",
+                    UndoKind::Release => "Release",
+                    UndoKind::Alter => "Alteration",
+                    UndoKind::Cancel => "Deletion",
+                };
+                self.push_request("undone", format!("{action} reverted"), by);
             }
             Event::RerunWanted { by } => {
                 self.push_request("rerun_wanted", "Job to be requeued", by)

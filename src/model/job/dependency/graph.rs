@@ -185,6 +185,19 @@ impl DependencyGraph {
         set.into_iter().filter(|&member| member != id).collect()
     }
 
+    /// Returns the other members of a job's `runone` set, at most `most` of them.
+    pub fn some_rivals(&self, id: JobId, most: usize) -> Vec<JobId> {
+        let Some(&set) = self.sets.get(&id) else {
+            return Vec::new();
+        };
+        let members = self.members.range((set, FIRST)..=(set, LAST));
+        members
+            .map(|&(_, member)| member)
+            .filter(|&member| member != id)
+            .take(most)
+            .collect()
+    }
+
     /// Updates the label index from a job that was in state `was` before its last change. If the
     /// change is a start, a return to the job's queue or the end, also adds it to the queue of
     /// changes. Changes of a job without dependencies and dependent jobs are not added.

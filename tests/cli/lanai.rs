@@ -1,0 +1,5 @@
+//! The command `lanai`.
+
+mod actions;
+mod tags;
+mod undo;
