@@ -55,6 +55,8 @@ pub mod run;
 
 pub mod retry;
 
+pub mod report;
+
 pub mod session;
 
 pub mod show;
@@ -123,6 +125,8 @@ enum Task {
     Release(hold::HoldArgs),
     /// Revert your last hold, release, alteration or cancellation
     Undo(undo::UndoArgs),
+    /// Report on utilization, waiting times, usage and failures; --html adds charts
+    Report(report::ReportArgs),
 }
 
 /// The definition of the command line.
@@ -168,6 +172,7 @@ impl LanaiArgs {
             Some(Task::Hold(args)) => args.hold(&self.output),
             Some(Task::Release(args)) => args.release(&self.output),
             Some(Task::Undo(args)) => args.run(&self.output),
+            Some(Task::Report(args)) => args.run(&self.output),
         }
     }
 }

@@ -12,6 +12,7 @@ mod job_commands;
 mod lanai;
 mod lanai_output;
 mod lanai_queries;
+mod lanai_report;
 mod metrics;
 mod qmgr;
 mod qterm;
