@@ -33,7 +33,8 @@ impl Period {
     ) -> Result<Period, Failure> {
         let from = moment("--since", since, now)?.0;
         // The period includes this millisecond.
-        let mut to = now.timestamp_millis() + 1;
+        // The clock has whole seconds, so the period contains all of the current second.
+        let mut to = 1000 * (now.timestamp() + 1);
         if let Some(until) = until {
             to = to.min(moment("--until", until, now)?.1.0.saturating_mul(1000));
         }
@@ -128,7 +129,7 @@ mod tests {
         let now = now();
         let whole = Period::parse("30d", None, &now).unwrap();
         assert_eq!(whole.from, 1000 * (now.timestamp() - 30 * 86_400));
-        assert_eq!(whole.to, 1000 * now.timestamp() + 1);
+        assert_eq!(whole.to, 1000 * (now.timestamp() + 1));
         let until_tomorrow = Period::parse("30d", Some("today"), &now).unwrap();
         assert_eq!(until_tomorrow, whole);
         let past = Period::parse("2d", Some("1d"), &now).unwrap();
