@@ -6,6 +6,10 @@
     reason = "doc comments of options are help texts, in which brackets are no links"
 )]
 
+pub mod directives;
+
+pub mod slurm;
+
 pub mod getopt;
 
 pub mod date;
@@ -17,8 +21,6 @@ pub mod paths;
 pub mod resources;
 
 pub mod job_options;
-
-pub mod directives;
 
 pub mod script;
 

@@ -20,6 +20,7 @@ use crate::model::policy::quality::Qualities;
 use crate::model::refusal::Refusal;
 use crate::model::request::Defaults;
 use crate::model::resource::Resources;
+use crate::model::spelling::choice;
 use std::sync::Arc;
 
 pub use access::Visitor;
@@ -89,7 +90,12 @@ impl QueueAdmission<'_> {
         self.queues
             .iter()
             .find(|queue| queue.name == name)
-            .ok_or_else(Refusal::unknown_queue)
+            .ok_or_else(|| {
+                let known: Vec<&str> = self.queues.iter().map(|queue| &*queue.name).collect();
+                Refusal::unknown_queue()
+                    .of_setting("queue")
+                    .with_remedy(format!("{name}: {}", choice(name, "queues", &known)))
+            })
     }
 
     /// Returns the job with the queue's defaults, if the queue accepts the job. `is_routed` is true

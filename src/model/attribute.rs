@@ -22,6 +22,10 @@ use std::sync::Arc;
 
 mod dialects;
 
+pub mod remedy;
+
+mod resource_remedy;
+
 mod table;
 
 use table::{AttributeRule, Effect, TABLE, Who};
@@ -170,6 +174,15 @@ pub fn submit(
     origin: SubmitContext,
     context: &Context,
 ) -> Result<Draft, Refusal> {
+    submitted(settings, origin, context)
+        .map_err(|refusal| remedy::add(refusal, settings, context.resources))
+}
+
+fn submitted(
+    settings: &[AttributeSetting],
+    origin: SubmitContext,
+    context: &Context,
+) -> Result<Draft, Refusal> {
     let mut draft = blank(origin, context.policy.precedence.own_say.default_priority());
     let (settings, notes) =
         dialects::translated(placement_as_attributes(settings), context.resources)?;
@@ -253,12 +266,25 @@ pub fn alter(
     settings: &[AttributeSetting],
     context: &Context,
 ) -> Result<Draft, Refusal> {
+    altered(old, settings, context)
+        .map_err(|refusal| remedy::add(refusal, settings, context.resources))
+}
+
+fn altered(
+    old: &Draft,
+    settings: &[AttributeSetting],
+    context: &Context,
+) -> Result<Draft, Refusal> {
     let mut draft = old.clone();
     let settings = &placement_as_attributes(settings);
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         let attribute = permitted(&setting.attribute, context)?;
         if attribute.who == Who::Submitter {
-            return Err(Refusal::illegal_value(""));
+            let remedy = format!(
+                "{} can only be set at submission: delete the job and submit it again",
+                attribute.name
+            );
+            return Err(Refusal::illegal_value("").with_remedy(remedy));
         }
         if context.rights.running && !attribute.while_running {
             return Err(Refusal::running(attribute.name));

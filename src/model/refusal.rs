@@ -6,13 +6,30 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Answer to a refused request: PBS error number, and the text that a command prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+///
+/// Two refusals are equal if their numbers and texts are equal.
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 pub struct Refusal {
     /// PBS error number (`PBSE_*`), 15001 and up.
     pub code: u16,
     /// Message text, without the command's name and the job id.
     pub text: String,
+    /// The refused setting: an attribute such as `queue`, a resource such as
+    /// `Resource_List.walltime`, or a resource of a chunk such as `select.ncpus`. Empty if the
+    /// refusal concerns no single setting.
+    pub setting: String,
+    /// What the user can do about the refusal. A command prints this text, which PBS does not have,
+    /// on a line of its own. Empty if there is nothing to add.
+    pub remedy: String,
 }
+
+impl PartialEq for Refusal {
+    fn eq(&self, other: &Refusal) -> bool {
+        (self.code, &self.text) == (other.code, &other.text)
+    }
+}
+
+impl Eq for Refusal {}
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -59,6 +76,24 @@ impl Refusal {
         Refusal {
             code,
             text: text.into(),
+            setting: String::new(),
+            remedy: String::new(),
+        }
+    }
+
+    /// Sets the refused setting.
+    pub fn of_setting(self, name: impl Into<String>) -> Refusal {
+        Refusal {
+            setting: name.into(),
+            ..self
+        }
+    }
+
+    /// Sets the remedy.
+    pub fn with_remedy(self, remedy: impl Into<String>) -> Refusal {
+        Refusal {
+            remedy: remedy.into(),
+            ..self
         }
     }
 }
@@ -181,13 +216,13 @@ impl Refusal {
         let remedy = near
             .map(|near| format!("; the nearest known name is `{near}`"))
             .unwrap_or_default();
-        Refusal::new(15002, format!("Undefined attribute  {name}{remedy}"))
+        Refusal::new(15002, format!("Undefined attribute  {name}{remedy}")).of_setting(name)
     }
 
     /// The caller may not set the attribute.
     pub fn read_only(name: &str) -> Refusal {
         let text = "Cannot set attribute, read only or insufficient permission";
-        Refusal::new(15003, format!("{text}  {name}"))
+        Refusal::new(15003, format!("{text}  {name}")).of_setting(name)
     }
 
     /// The attribute cannot change while the job runs.
@@ -202,7 +237,7 @@ impl Refusal {
     /// the attribute, such as `Resource_List.ncpus`, or empty.
     pub fn illegal_value(name: &str) -> Refusal {
         let text = format!("Illegal attribute or resource value {name}");
-        Refusal::new(15014, text.trim_end())
+        Refusal::new(15014, text.trim_end()).of_setting(name)
     }
 
     /// The client queries more than `most` jobs in one request.
@@ -278,7 +313,8 @@ impl Refusal {
 
     /// `-l name=` requests an undefined resource.
     pub fn unknown_resource(name: &str) -> Refusal {
-        Refusal::new(15035, format!("Unknown resource Resource_List.{name}"))
+        let setting = format!("Resource_List.{name}");
+        Refusal::new(15035, format!("Unknown resource {setting}")).of_setting(setting)
     }
 
     /// A `qmgr` attribute, such as `resources_max.name`, refers to an undefined resource.
@@ -289,6 +325,7 @@ impl Refusal {
     /// A select requests an undefined resource.
     pub fn unknown_in_select(name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource: {name}"))
+            .of_setting(format!("select.{name}"))
     }
 
     /// A select requests a resource that belongs to the job as a whole.
@@ -297,12 +334,13 @@ impl Refusal {
             15108,
             format!("Resource invalid in \"select\" specification: {name}"),
         )
+        .of_setting(format!("select.{name}"))
     }
 
     /// A host-level resource is requested by `-l name=` together with a select or place.
     pub fn beside_select(name: &str) -> Refusal {
         let text = "\"-lresource=\" cannot be used with \"select\" or \"place\", resource is:";
-        Refusal::new(15109, format!("{text} {name}"))
+        Refusal::new(15109, format!("{text} {name}")).of_setting(format!("Resource_List.{name}"))
     }
 
     /// A chunk requests a resource twice.
@@ -484,7 +522,7 @@ impl Refusal {
 
     /// The node `name` does not exist.
     pub fn no_such_node(name: &str) -> Refusal {
-        let Refusal { code, text } = Refusal::unknown_node();
+        let Refusal { code, text, .. } = Refusal::unknown_node();
         Refusal::new(code, format!("{text} {name}"))
     }
 

@@ -6,6 +6,7 @@ mod completion;
 mod configured_values;
 mod dialects;
 mod drain;
+mod error_hints;
 mod forecast;
 mod interactive;
 mod job_commands;

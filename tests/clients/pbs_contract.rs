@@ -64,15 +64,31 @@ fn host() -> String {
     name.split('.').next().unwrap().to_string()
 }
 
-/// Runs a shell command and asserts its exit status and complete output.
+/// Runs a shell command and asserts its exit status and complete output. Hints may follow an error
+/// message of PBS (decision 21).
 #[track_caller]
 fn assert_prints(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
     let done = sandbox.shell(line);
+    let shown = if err.is_empty() {
+        done.err.as_str()
+    } else {
+        before_hints(line, &done.err, err)
+    };
     assert_eq!(
-        (done.code, done.out.as_str(), done.err.as_str()),
+        (done.code, done.out.as_str(), shown),
         (code, out, err),
         "{line}"
     );
+}
+
+/// The start of an error output, up to the end of `message`, if only hints follow: lines that begin
+/// with the name of the program. Otherwise the complete output.
+fn before_hints<'a>(line: &str, output: &'a str, message: &str) -> &'a str {
+    let hint = format!("{}: ", line.split(' ').next().unwrap());
+    match output.strip_prefix(message) {
+        Some(rest) if rest.lines().all(|line| line.starts_with(&hint)) => &output[..message.len()],
+        _ => output,
+    }
 }
 
 /// Like [`assert_prints`], for a refusal that is followed by the usage.
@@ -80,10 +96,17 @@ fn assert_prints(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str)
 fn assert_usage_error(sandbox: &Sandbox, line: &str, code: i32, err: &str) {
     let program = line.split(' ').next().unwrap();
     let done = sandbox.shell(line);
-    let usage = done
+    let rest = done
         .err
         .strip_prefix(err)
         .unwrap_or_else(|| panic!("{line}: {done:?}"));
+    let usage = rest.find("usage: ").unwrap_or_default();
+    assert_eq!(
+        before_hints(line, &rest[..usage], ""),
+        "",
+        "{line}: {done:?}"
+    );
+    let usage = &rest[usage..];
     assert_eq!((done.code, done.out.as_str()), (code, ""), "{line}");
     assert!(
         usage.starts_with(&format!("usage: {program} [")),

@@ -7,18 +7,30 @@ use std::os::unix::ffi::OsStringExt;
 /// The default prefix of directives.
 pub const PREFIX: &str = "#PBS";
 
+/// A directive of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directive {
+    /// The number of its first line in the script; the first line has number 1.
+    pub line: usize,
+    /// The text after the prefix.
+    pub text: Vec<u8>,
+}
+
 /// The directives of a script, without the prefix. Continuation lines are joined.
 ///
 /// The search ends at the first line that is no directive, is not blank, and does not begin with
 /// `#` or `:`. White space at the beginning of a line is ignored. With an empty prefix, a script
 /// has no directives.
-pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
+pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Directive> {
     let mut found = Vec::new();
-    let mut lines = script.split(|&b| b == b'\n');
-    while let Some(line) = lines.next() {
+    let mut lines = (1..).zip(script.split(|&b| b == b'\n'));
+    while let Some((number, line)) = lines.next() {
         let line = line.trim_ascii_start();
         match line.strip_prefix(prefix) {
-            Some(directive) if !prefix.is_empty() => found.push(continued(directive, &mut lines)),
+            Some(directive) if !prefix.is_empty() => found.push(Directive {
+                line: number,
+                text: continued(directive, &mut lines.by_ref().map(|(_, line)| line)),
+            }),
             _ if line.is_empty() || line.starts_with(b"#") || line.starts_with(b":") => {}
             _ => break,
         }
@@ -32,15 +44,17 @@ const GRID_ENGINE: &[u8] = b"#$";
 /// Grid Engine's directives: lines that begin with `#$` and an option. If a directive precedes the
 /// first command, all directives of the script are returned. Otherwise none are returned, because
 /// the lines can be part of another script that this script writes.
-pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
-    if !find(script, GRID_ENGINE).iter().any(|line| is_option(line)) {
+pub fn grid_engine(script: &[u8]) -> Vec<Directive> {
+    let mut early = find(script, GRID_ENGINE).into_iter();
+    if !early.any(|directive| is_option(&directive.text)) {
         return Vec::new();
     }
-    script
-        .split(|&b| b == b'\n')
-        .filter_map(|line| line.strip_prefix(GRID_ENGINE))
-        .filter(|line| is_option(line))
-        .map(<[u8]>::to_vec)
+    (1..)
+        .zip(script.split(|&b| b == b'\n'))
+        .filter_map(|(line, text)| {
+            let text = text.strip_prefix(GRID_ENGINE)?.to_vec();
+            is_option(&text).then_some(Directive { line, text })
+        })
         .collect()
 }
 
@@ -112,7 +126,7 @@ mod tests {
         let found = find(script.as_bytes(), b"#PBS");
         found
             .into_iter()
-            .map(|line| String::from_utf8(line).unwrap())
+            .map(|directive| String::from_utf8(directive.text).unwrap())
             .collect()
     }
 
@@ -149,8 +163,24 @@ mod tests {
     }
 
     #[test]
+    fn directives_have_the_number_of_their_first_line() {
+        let numbers = |found: Vec<Directive>| found.iter().map(|d| d.line).collect::<Vec<_>>();
+        let script = b"#!/bin/sh\n#PBS -N \\\nx\n\n#PBS -z\n";
+        assert_eq!(numbers(find(script, b"#PBS")), [2, 5]);
+        assert_eq!(
+            numbers(grid_engine(b"#!/bin/sh\n#$ -cwd\necho\n#$ -j y\n")),
+            [2, 4]
+        );
+    }
+
+    #[test]
     fn the_prefix_can_be_changed_or_empty() {
-        assert_eq!(find(b"XX -N x\n#PBS -N y\n", b"XX"), [b" -N x"]);
+        let line = 1;
+        let text = b" -N x".to_vec();
+        assert_eq!(
+            find(b"XX -N x\n#PBS -N y\n", b"XX"),
+            [Directive { line, text }]
+        );
         assert!(find(b"#PBS -N y\n", b"").is_empty());
     }
 
@@ -159,7 +189,7 @@ mod tests {
         let shown = |script: &str| {
             let found = grid_engine(script.as_bytes())
                 .into_iter()
-                .map(|line| String::from_utf8(line).unwrap());
+                .map(|directive| String::from_utf8(directive.text).unwrap());
             found.collect::<Vec<_>>()
         };
         assert_eq!(

@@ -2,6 +2,7 @@
 //! variables of `-v`, and with `-V` all variables of qsub's environment except `PBS_O_*`.
 
 use crate::cli::client::exit::Failure;
+use crate::model::attribute::remedy;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -98,18 +99,30 @@ fn entries(text: &OsStr, vars: &[(OsString, OsString)]) -> Result<Vec<Variable>,
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    parsed(text.as_bytes(), vars)
-        .ok_or_else(|| Failure::new(1, "cannot send environment with the job"))
-}
-
-fn parsed(text: &[u8], vars: &[(OsString, OsString)]) -> Option<Vec<Variable>> {
+    let illegal = |hint: String| Failure::new(1, "cannot send environment with the job").hint(hint);
+    let given = String::from_utf8_lossy(text.as_bytes());
+    let parts = split(text.as_bytes())
+        .ok_or_else(|| illegal(format!("-v {given}: a quotation does not end")))?;
     let mut entries: Vec<Variable> = Vec::new();
-    for part in split(text)? {
-        let (name, value) = entry(&part, vars)?;
+    for part in parts {
+        let (name, value) = entry(&part, vars).ok_or_else(|| illegal(entry_hint(&part)))?;
         entries.retain(|(known, _)| *known != name);
         entries.push((name, value));
     }
-    Some(entries)
+    Ok(entries)
+}
+
+/// What is wrong with an entry of `-v`.
+fn entry_hint(part: &[u8]) -> String {
+    let shown = remedy::shown(&String::from_utf8_lossy(part));
+    if part.contains(&b'=') || part.is_empty() {
+        format!("-v {shown}: use NAME or NAME=VALUE, for example -v A=1,B=2")
+    } else {
+        format!(
+            "{shown} is not in the environment of qsub: export it, or give a value with \
+             -v {shown}=VALUE"
+        )
+    }
 }
 
 /// Splits at commas that are neither quoted nor after a `\`. A quotation can begin at the start of
@@ -247,11 +260,20 @@ mod tests {
         ] {
             let failure = list(named, false).expect_err(named);
             assert_eq!(
-                failure,
-                Failure::new(1, "cannot send environment with the job"),
+                failure.text, "cannot send environment with the job",
                 "{named}"
             );
         }
+        let hint = |named| list(named, false).unwrap_err().hints.remove(0);
+        assert_eq!(
+            hint("A=1,B"),
+            "B is not in the environment of qsub: export it, or give a value with -v B=VALUE"
+        );
+        assert_eq!(
+            hint("=x"),
+            "-v =x: use NAME or NAME=VALUE, for example -v A=1,B=2"
+        );
+        assert_eq!(hint("A='x"), "-v A='x: a quotation does not end");
     }
 
     #[test]

@@ -6,7 +6,9 @@
 //! begin with `-`). This module therefore separates options, values and operands by clap's
 //! definition of each letter, and passes them on in an unambiguous form.
 
+use super::slurm::{self, SlurmOption};
 use crate::cli::client::exit::{self, Failure};
+use crate::model::spelling::close;
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -134,7 +136,15 @@ fn long(
     let known = command
         .get_arguments()
         .find(|arg| arg.get_long() == Some(name));
-    let arg = known.ok_or_else(|| Failure::usage("invalid option -- '-'"))?;
+    let arg = known.ok_or_else(|| {
+        let value = text[2 + name.len()..].strip_prefix('=').map(String::from);
+        // The value of an unknown option can be the next word.
+        let value = value.or_else(|| {
+            let next = words.next()?.to_string_lossy().into_owned();
+            (!next.starts_with('-')).then_some(next)
+        });
+        unknown_option(command, name, value)
+    })?;
     if text.contains('=') || !arg.get_action().takes_values() {
         return Ok(word);
     }
@@ -146,6 +156,42 @@ fn long(
     whole.extend_from_slice(value.as_bytes());
     Ok(OsString::from_vec(whole))
 }
+
+/// The failure for an unknown long option. The message is PBS's; a hint names the option and the
+/// remedy.
+fn unknown_option(command: &Command, name: &str, value: Option<String>) -> Failure {
+    let program = command.get_name();
+    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    let known: Vec<String> = longs.map(|long| format!("--{long}")).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let word = format!("--{name}");
+    let is_beginning = |known: &&str| name.len() > 1 && known.starts_with(&word);
+    let near = known.iter().copied().find(is_beginning);
+    let translates = SUBMITTING.contains(&program) && slurm::is_known(name);
+    let form = translates.then(|| {
+        slurm::in_pbs(&[SlurmOption {
+            name: name.to_string(),
+            value: value.unwrap_or_default(),
+        }])
+        .options
+        .join(" ")
+    });
+    let hint = match form.filter(|form| !form.is_empty()) {
+        _ if ["help", "version"].contains(&name) => {
+            format!("{word} must be the only option: {program} {word}")
+        }
+        Some(form) => format!("{word} is an option of Slurm; in PBS: {form}"),
+        None if translates => format!("{word} is an option of Slurm; see {program} --help"),
+        None => match near.or_else(|| close(&word, &known)) {
+            Some(near) => format!("unknown option {word}; the nearest known option is {near}"),
+            None => format!("unknown option {word}; {program} --help lists the options"),
+        },
+    };
+    Failure::usage("invalid option -- '-'").hint(hint)
+}
+
+/// The commands that take the options of a job.
+const SUBMITTING: [&str; 2] = ["qsub", "qalter"];
 
 /// Rewrites a word of joined letters, such as `-zINjob1`. All letters are flags, up to the first
 /// letter that takes a value. The value is the remainder of the word or, if that is empty, the next
@@ -196,10 +242,24 @@ fn from_clap(error: &clap::Error) -> Failure {
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ");
-    let text = if wrong_operands.contains(&error.kind()) {
-        ""
-    } else {
-        first
+    if !wrong_operands.contains(&error.kind()) {
+        return Failure::usage(first.to_string());
+    }
+    Failure::usage("").hint_if(operand_hint(error))
+}
+
+/// Names a missing or extra operand of a command line; None if clap does not name it.
+fn operand_hint(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(" ")),
+        _ => None,
     };
-    Failure::usage(text.to_string())
+    let argument = named(ContextKind::InvalidArg).filter(|text| !text.is_empty())?;
+    Some(match error.kind() {
+        clap::error::ErrorKind::MissingRequiredArgument => format!("missing operand: {argument}"),
+        clap::error::ErrorKind::UnknownArgument => format!("unexpected operand: {argument}"),
+        _ => return None,
+    })
 }

@@ -5,7 +5,7 @@
 
 use super::{date, paths, resources, script};
 use crate::cli::client::exit::Failure;
-use crate::model::attribute::{self, AttributeSetting};
+use crate::model::attribute::{self, AttributeSetting, remedy};
 use crate::model::job::dependency::{DependencyFault, ParsedDependency};
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
@@ -161,8 +161,8 @@ impl JobOptions {
         settings: &mut Vec<AttributeSetting>,
     ) -> Result<(), Failure> {
         if let Some(text) = &self.begin {
-            let begin =
-                date::begin(&text.to_string_lossy(), place.now).ok_or_else(|| illegal('a'))?;
+            let begin = date::begin(&text.to_string_lossy(), place.now)
+                .ok_or_else(|| illegal_value('a', "Execution_Time", text))?;
             settings.push(AttributeSetting::new("Execution_Time", begin));
         }
         for (letter, attribute, path) in [
@@ -174,7 +174,7 @@ impl JobOptions {
                 .filter(|path| !paths::is_default(path, place.host))
             {
                 let path = paths::resolve(path, place.workdir, place.host, place.host_exists)
-                    .ok_or_else(|| illegal(letter))?;
+                    .ok_or_else(|| illegal_value(letter, attribute, path))?;
                 settings.push(AttributeSetting::new(attribute, path));
             }
         }
@@ -230,7 +230,7 @@ impl JobOptions {
         for (letter, attribute, value, check) in rows {
             let Some(value) = value else { continue };
             if !check(&value.to_string_lossy()) {
-                return Err(illegal(letter));
+                return Err(illegal_value(letter, attribute, value));
             }
             settings.push(AttributeSetting::new(attribute, text(value)));
         }
@@ -263,15 +263,22 @@ impl JobOptions {
 
 /// Parses the holds of `-h`; without a value, a user hold.
 pub fn holds(named: Option<&OsStr>) -> Result<Holds, Failure> {
-    let holds = named.map_or(Some(Holds::USER), |letters| {
-        value_syntax::holds(&letters.to_string_lossy())
-    });
-    holds.ok_or_else(|| illegal('h'))
+    let Some(letters) = named else {
+        return Ok(Holds::USER);
+    };
+    value_syntax::holds(&letters.to_string_lossy())
+        .ok_or_else(|| illegal_value('h', "Hold_Types", letters))
 }
 
 /// The failure `illegal -X value`, with the usage.
 pub fn illegal(letter: char) -> Failure {
     Failure::usage(format!("illegal -{letter} value"))
+}
+
+/// The failure `illegal -X value` for an option that sets `attribute`, with the usage and a hint:
+/// the value, the accepted form, and an example.
+pub fn illegal_value(letter: char, attribute: &str, value: &OsStr) -> Failure {
+    illegal(letter).hint_if(remedy::of_value(attribute, &value.to_string_lossy()))
 }
 
 /// The failure for a PBS feature that this version does not support.
@@ -288,10 +295,12 @@ fn text(value: &OsStr) -> Text {
 
 /// Parses one `-l` value.
 pub fn resource_list(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
-    let pairs = list
-        .to_str()
-        .and_then(resources::split)
-        .ok_or_else(|| illegal('l'))?;
+    let pairs = list.to_str().and_then(resources::split).ok_or_else(|| {
+        let given = remedy::shown(&list.to_string_lossy());
+        illegal('l').hint(format!(
+            "-l {given}: use NAME=VALUE,..., for example -l ncpus=2,mem=4gb,walltime=01:00:00"
+        ))
+    })?;
     Ok(pairs
         .iter()
         .map(|(name, value)| AttributeSetting::resource(name, value.as_str()))
@@ -300,12 +309,17 @@ pub fn resource_list(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
 
 /// The settings of one `-W`: `attribute=value` pairs separated by commas; a value may be quoted.
 fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
-    let pairs = split_others(list.as_bytes()).ok_or_else(|| illegal('W'))?;
+    let pairs = split_others(list.as_bytes()).ok_or_else(|| {
+        let given = remedy::shown(&list.to_string_lossy());
+        illegal('W').hint(format!(
+            "-W {given}: use ATTRIBUTE=VALUE,..., for example -W umask=027,depend=afterok:12"
+        ))
+    })?;
     let mut settings = Vec::new();
     for (name, value) in pairs {
         let value_text = String::from_utf8_lossy(&value);
         if !is_well_formed(&name, &value_text) {
-            return Err(illegal('W'));
+            return Err(illegal('W').hint_if(remedy::of_value(&name, &value_text)));
         }
         match name.as_str() {
             // Moab's extensions are ignored.
@@ -515,7 +529,20 @@ mod tests {
             ('W', "depend=afterok:1[2]"),
         ] {
             let failure = settings(&[&format!("-{letter}"), value]).expect_err(value);
-            assert_eq!(failure, illegal(letter), "{letter} {value}");
+            assert_eq!(failure.text, illegal(letter).text, "{letter} {value}");
+            let [hint] = &failure.hints[..] else {
+                panic!("{letter} {value}: {:?}", failure.hints)
+            };
+            let expected = [
+                format!("-{letter} {}: use ", remedy::shown(value)),
+                ": use ".into(),
+            ];
+            let is_attribute = letter == 'W' && value.contains('=');
+            assert!(
+                hint.contains(&expected[usize::from(is_attribute)]),
+                "{hint}"
+            );
+            assert!(hint.contains("for example -"), "{hint}");
         }
     }
 

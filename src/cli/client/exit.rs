@@ -35,6 +35,9 @@ pub struct Failure {
     pub away: Option<UnreachableServer>,
     /// The requested job, if it is unknown to this server.
     pub unknown: Option<JobId>,
+    /// Lines that PBS does not print: the wrong word, its place, and the remedy. Each is printed as
+    /// `<command>: <hint>` after the message or, without a message, after the usage.
+    pub hints: Vec<String>,
 }
 
 impl Failure {
@@ -46,6 +49,7 @@ impl Failure {
             code,
             away: None,
             unknown: None,
+            hints: Vec::new(),
         }
     }
 
@@ -57,6 +61,7 @@ impl Failure {
             code: USAGE,
             away: None,
             unknown: None,
+            hints: Vec::new(),
         }
     }
 
@@ -97,12 +102,32 @@ impl Failure {
         } else {
             format!("{} {id}", refusal.text)
         };
-        let mut failure = Failure::new(refusal.exit_code(), text);
+        let mut failure = Failure::new(refusal.exit_code(), text).with_remedy_of(refusal);
         if *refusal == Refusal::unknown_job() {
             let operand = Operand::parse(id.as_ref()).ok();
             failure.unknown = operand.map(|operand| operand.id());
         }
         failure
+    }
+
+    /// Adds a hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds a hint, if there is one.
+    pub fn hint_if(self, hint: Option<String>) -> Failure {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
+    /// Adds the remedy of a refusal as a hint.
+    fn with_remedy_of(self, refusal: &Refusal) -> Failure {
+        let remedy = refusal.remedy.clone();
+        self.hint_if(Some(remedy).filter(|remedy| !remedy.is_empty()))
     }
 
     /// Replaces the exit status.
@@ -120,11 +145,25 @@ impl Failure {
             None if self.text.is_empty() => String::new(),
             None => format!("{command}:{blank}{}\n", self.text),
         };
-        if let Some(hint) = installation::hint(self.away.as_ref(), self.unknown) {
-            message.push_str(&format!("{command}: {hint}\n"));
-        }
-        if self.usage {
-            message.push_str(&usage_text(command, usage()));
+        let other = installation::hint(self.away.as_ref(), self.unknown);
+        let start = installation::start_hint(self.away.as_ref());
+        let hints: String = self
+            .hints
+            .iter()
+            .chain(&start)
+            .chain(&other)
+            .map(|hint| format!("{command}: {hint}\n"))
+            .collect();
+        let usage = if self.usage {
+            usage_text(command, usage())
+        } else {
+            String::new()
+        };
+        if message.is_empty() {
+            message = usage + &hints;
+        } else {
+            message.push_str(&hints);
+            message.push_str(&usage);
         }
         let _ = io::stderr().write_all(message.as_bytes());
         self.code
@@ -151,8 +190,9 @@ pub fn usage_text(name: &str, mut command: clap::Command) -> String {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
-        illegal_priority(&refusal)
-            .unwrap_or_else(|| Failure::new(refusal.exit_code(), refusal.text))
+        illegal_priority(&refusal).unwrap_or_else(|| {
+            Failure::new(refusal.exit_code(), &*refusal.text).with_remedy_of(&refusal)
+        })
     }
 }
 
@@ -160,7 +200,7 @@ impl From<Refusal> for Failure {
 /// The server checks the priority, because only the server knows the legal range.
 fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
     (*refusal == Refusal::illegal_value(Refusal::PRIORITY))
-        .then(|| Failure::usage("illegal -p value"))
+        .then(|| Failure::usage("illegal -p value").with_remedy_of(refusal))
 }
 
 impl From<ClientError> for Failure {

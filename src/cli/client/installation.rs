@@ -24,6 +24,20 @@ pub fn other() -> Option<String> {
     ))
 }
 
+/// A hint how to start schedd, if no server of a shared installation responds. The commands start
+/// schedd of a personal installation themselves.
+pub fn start_hint(away: Option<&UnreachableServer>) -> Option<String> {
+    let Some(UnreachableServer::Silent(_)) = away else {
+        return None;
+    };
+    let home = Home::find().ok().filter(|home| home.system)?;
+    Some(format!(
+        "schedd does not run or does not respond: an administrator starts it with \
+         systemctl start schedd; its log is {}",
+        home.log("schedd").display()
+    ))
+}
+
 /// A hint for a failure that the choice of installation may explain: no server responds, or the
 /// installation in use does not have a job that the other installation has. None for other
 /// failures, or if the user has no other installation.

@@ -80,11 +80,9 @@ fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeS
     if let Some(holds) = &args.holds {
         let letters = holds
             .to_str()
-            .filter(|letters| value_syntax::holds(letters).is_some());
-        settings.push(AttributeSetting::new(
-            "Hold_Types",
-            letters.ok_or_else(|| job_options::illegal('h'))?,
-        ));
+            .filter(|letters| value_syntax::holds(letters).is_some())
+            .ok_or_else(|| job_options::illegal_value('h', "Hold_Types", holds))?;
+        settings.push(AttributeSetting::new("Hold_Types", letters));
     }
     if let Some(number) = &args.system_priority {
         settings.push(AttributeSetting::new(
@@ -148,8 +146,8 @@ mod tests {
             [AttributeSetting::resource("walltime", "5")]
         );
         assert_eq!(
-            settings_of(&["-h", "x", "12"]),
-            Err(job_options::illegal('h'))
+            settings_of(&["-h", "x", "12"]).unwrap_err().text,
+            job_options::illegal('h').text
         );
         let system = |number| {
             settings_of(&[&format!("--system-priority={number}"), "12"])

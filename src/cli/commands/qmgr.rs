@@ -4,6 +4,8 @@ mod grammar;
 
 mod help;
 
+mod hints;
+
 mod hooks;
 
 mod input;
@@ -231,10 +233,15 @@ impl<'a> Session<'a> {
     /// Reports an error in the text of a command. Returns the exit status.
     fn report_error(&self, text: &str, fault: &GrammarError) -> u8 {
         let (message, code) = match fault {
-            GrammarError::Syntax(at) => (
-                format!("qmgr: Syntax error\n{text}\n{}^\n", " ".repeat(*at)),
-                SYNTAX,
-            ),
+            GrammarError::Syntax(at) => {
+                let hint = hints::of_syntax_error(text).map(|hint| format!("qmgr: {hint}\n"));
+                let mark = " ".repeat(*at);
+                let hint = hint.unwrap_or_default();
+                (
+                    format!("qmgr: Syntax error\n{text}\n{mark}^\n{hint}"),
+                    SYNTAX,
+                )
+            }
             GrammarError::Operation(word) => (
                 format!("qmgr: Illegal operation: {word}\nTry 'help' if you are having trouble.\n"),
                 1,
@@ -424,11 +431,14 @@ impl<'a> Session<'a> {
                 target,
                 edits: command.edits.clone(),
             };
-            match self.schedd.call(&ClientRequest::Amend(order))? {
+            match self.schedd.call(&ClientRequest::Amend(order.clone()))? {
                 Reply::Done => {}
                 Reply::Noted(notes) => exit::print_notes("qmgr", &notes),
                 Reply::Refused(refusal) => {
                     self.report_refusal(name, &refusal);
+                    if let Some(hint) = hints::of_refusal(&refusal, &order) {
+                        self.complain(&format!("qmgr: {hint}\n"));
+                    }
                     code = refusal.exit_code();
                 }
                 _ => return Err(exit::protocol_error()),

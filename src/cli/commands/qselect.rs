@@ -7,6 +7,7 @@ use crate::cli::output::conditions::{self, JobCondition};
 use crate::cli::output::job_selection::OwnerPattern;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
+use crate::model::spelling::choice;
 use crate::model::time::Wall;
 use crate::sys::clock;
 use crate::wire::message::{Arrays, ClientAnswer, Detail, Filter, History, Question, ServerFacts};
@@ -220,7 +221,9 @@ impl QselectArgs {
         if !queues.iter().any(|counted| counted.queue.name == name) {
             let refusal = Refusal::unknown_queue();
             let text = format!("{} destination", refusal.text);
-            return Err(Failure::new(refusal.exit_code(), text));
+            let known: Vec<&str> = queues.iter().map(|queue| &*queue.queue.name).collect();
+            let hint = format!("{name}: {}", choice(name, "queues", &known));
+            return Err(Failure::new(refusal.exit_code(), text).hint(hint));
         }
         Ok(Some(name.to_string()))
     }

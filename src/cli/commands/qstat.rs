@@ -28,6 +28,7 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::server_name::same_server;
+use crate::model::spelling::choice;
 use crate::model::time::Wall;
 
 use crate::sys::{clock, user};
@@ -521,7 +522,7 @@ impl QstatArgs {
             if !same_server(host, &server.name) {
                 failures.push(job_selection::unknown_server(host));
             } else if named.is_empty() && !name.is_empty() {
-                failures.push(unknown_queue(name));
+                failures.push(unknown_queue(name, queues));
             } else {
                 chosen.extend(named);
             }
@@ -570,9 +571,11 @@ impl QstatArgs {
     }
 }
 
-fn unknown_queue(name: &str) -> Failure {
+fn unknown_queue(name: &str, queues: &[QueueCounts]) -> Failure {
     let refusal = Refusal::unknown_queue();
+    let known: Vec<&str> = queues.iter().map(|queue| &*queue.queue.name).collect();
     Failure::new(refusal.exit_code(), format!("{} {name}", refusal.text))
+        .hint(choice(name, "queues", &known))
 }
 
 /// Writes to the output and adds an output error to the failures.

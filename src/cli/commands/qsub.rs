@@ -6,7 +6,9 @@
 
 use self::submission::{QsubOptions, SubmissionOptions};
 use crate::cli::arguments::getopt;
-use crate::cli::arguments::job_options::{self, JobOptions, SubmissionPlace, illegal, unsupported};
+use crate::cli::arguments::job_options::{
+    self, JobOptions, SubmissionPlace, illegal, illegal_value, unsupported,
+};
 use crate::cli::arguments::script::ScriptSource;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::session::interactive;
@@ -21,6 +23,8 @@ use std::process::ExitCode;
 pub mod dialects;
 
 mod request;
+
+mod setting_places;
 
 pub mod submission;
 
@@ -226,9 +230,9 @@ fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failu
         return Err(Failure::new(1, text));
     }
     match (&args.array, &args.tasks) {
-        (Some(range), _) if !value_syntax::array_range(&range.to_string_lossy()) => {
-            Err(illegal('J'))
-        }
+        (Some(range), _) if !value_syntax::array_range(&range.to_string_lossy()) => Err(
+            illegal_value('J', ARRAY, args.array.as_deref().unwrap_or_default()),
+        ),
         (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
             Err(Failure::usage(
                 "illegal -t value: use ranges and indices separated by commas, X-Y[:Z],N,...[%M]",
@@ -245,7 +249,8 @@ fn check_array_options(wanted: &SubmissionOptions) -> Result<(), Failure> {
     let Some(array) = wanted.value(ARRAY) else {
         if mail.contains('j') {
             let text = "mail option 'j' can not be used without array job";
-            return Err(Failure::new(1, text));
+            let hint = "j requests mail for each subjob: add -J X-Y, or omit j";
+            return Err(Failure::new(1, text).hint(hint));
         }
         return Ok(());
     };
@@ -257,7 +262,8 @@ fn check_array_options(wanted: &SubmissionOptions) -> Result<(), Failure> {
     }
     // The letter j requests mail for each subjob. It needs another letter that selects an event.
     if mail == "j" {
-        return Err(illegal('m'));
+        let hint = "-m j needs a letter that selects an event, for example -m ej";
+        return Err(illegal('m').hint(hint));
     }
     Ok(())
 }
@@ -344,10 +350,9 @@ pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
         .concat()
         .contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
     if is_too_long || has_illegal {
-        return Err(Failure::new(
-            exit::USAGE,
-            format!("illegally formed destination: {shown}"),
-        ));
+        let text = format!("illegally formed destination: {shown}");
+        return Err(Failure::new(exit::USAGE, text)
+            .hint("use queue, queue@server or @server; a queue's name has at most 15 characters"));
     }
     Ok(shown.into_owned())
 }

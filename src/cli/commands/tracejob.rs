@@ -103,6 +103,7 @@ pub fn main() -> ExitCode {
             Err(Failure {
                 usage: false,
                 code: FAILED,
+                hints: Vec::new(),
                 ..failure
             })
         })

@@ -71,6 +71,20 @@ pub fn known(target: &QmgrObject, name: &str) -> Option<AttributeInfo> {
     })
 }
 
+/// The names of the attributes of an object that a command can set, in display order.
+pub fn names(target: &QmgrObject) -> Vec<&'static str> {
+    let is_settable = |attribute: &&QmgrAttribute| {
+        !matches!(
+            attribute.form,
+            AttributeForm::ReadOnly | AttributeForm::Missing
+        )
+    };
+    all(target)
+        .filter(is_settable)
+        .map(|attribute| attribute.name)
+        .collect()
+}
+
 /// The position of an attribute in the display order; `usize::MAX` for an unknown attribute.
 pub fn place(target: &QmgrObject, name: &str) -> usize {
     all(target)

@@ -328,7 +328,7 @@ fn qos(spec: &mut Spec, text: &str) -> Option<()> {
 
 fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     if !value_syntax::checkpoint(text) || value_syntax::checkpoint_never(text) {
-        return Err(Refusal::illegal_value(""));
+        return Err(Refusal::illegal_value("").of_setting("Checkpoint"));
     }
     draft.spec.other.insert("Checkpoint".into(), text.into());
     Ok(())
@@ -386,7 +386,12 @@ fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal
     }
     for entry in text.split(',') {
         if entry.split('@').next() != Some(context.owner) {
-            return Err(Refusal::bad_uid());
+            return Err(Refusal::bad_uid()
+                .of_setting("User_List")
+                .with_remedy(format!(
+                    "-u {entry}: a job runs as its owner, {}: omit -u",
+                    context.owner
+                )));
         }
     }
     draft.spec.other.insert("User_List".into(), text.into());

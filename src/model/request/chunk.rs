@@ -64,7 +64,7 @@ fn chunk(text: &str, each: &ResourceList, resources: &Resources) -> Result<Chunk
 /// Parses a chunk count. As in PBS, the error for a count of zero names no attribute.
 fn count(digits: &str) -> Result<u32, Refusal> {
     match digits.parse() {
-        Ok(0) => Err(Refusal::illegal_value("")),
+        Ok(0) => Err(Refusal::illegal_value("").of_setting("Resource_List.select")),
         Ok(count) => Ok(count),
         Err(_) => Err(malformed()),
     }
@@ -100,7 +100,7 @@ fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refus
     };
     let value = value
         .filter(|value| in_range(name, value))
-        .ok_or_else(|| Refusal::illegal_value(&shown))?;
+        .ok_or_else(|| Refusal::illegal_value(&shown).of_setting(format!("select.{name}")))?;
     chunk.resources.push((name.to_string(), value));
     Ok(())
 }

@@ -117,10 +117,14 @@ impl RequestContext<'_> {
         // An interactive job needs the terminal of its submission, so it cannot run again.
         let is_settled =
             job.life.open_run().is_none() && !self.server.has_subjobs_awaiting_reports(job.id);
-        if is_settled && !job.spec.interactive {
+        if job.spec.interactive {
+            let remedy = "an interactive job cannot run again: submit it with qsub -I";
+            Err(Refusal::bad_state().with_remedy(remedy))
+        } else if is_settled {
             Ok(job)
         } else {
-            Err(Refusal::bad_state())
+            let remedy = "the job has not ended yet: wait for its end, or use qrerun";
+            Err(Refusal::bad_state().with_remedy(remedy))
         }
     }
 
@@ -140,7 +144,7 @@ impl RequestContext<'_> {
 
     fn run_again(&mut self, job: Job, again: Again) -> Result<Granted, Refusal> {
         if !job.can_run_again(again) {
-            return Err(Refusal::bad_state());
+            return Err(Refusal::bad_state().with_remedy(nothing_to_rerun(&job)));
         }
         let (id, highest, by) = (job.id, job.life.highest, self.caller.shown());
         self.server.restore_from_history(job);
@@ -150,5 +154,20 @@ impl RequestContext<'_> {
         };
         self.server.apply_event(id, event);
         Ok(Granted::Done)
+    }
+}
+
+/// Why a job without an open attempt cannot run again.
+fn nothing_to_rerun(job: &Job) -> String {
+    let only = "only a job that failed or was deleted can run again";
+    match job.life.exit {
+        _ if job.elements.is_some() => "none of the subjobs has failed or was deleted".to_string(),
+        Some(exit) if job.life.state == JobState::Finished => {
+            format!(
+                "the job has exit status {}, and {only}: submit it again with qsub",
+                exit.status
+            )
+        }
+        _ => format!("the job has not run yet, and {only}"),
     }
 }

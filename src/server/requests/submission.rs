@@ -183,8 +183,13 @@ impl RequestContext<'_> {
     pub(crate) fn job_owner(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
         let setup = &self.server.setup;
-        if setup.shared && owner.uid < setup.config.server.min_uid.max(1) {
-            Err(Refusal::bad_uid())
+        let lowest = setup.config.server.min_uid.max(1);
+        if setup.shared && owner.uid < lowest {
+            Err(Refusal::bad_uid().with_remedy(format!(
+                "user {} has uid {}, and jobs need a uid of at least {lowest} (min_uid in \
+                 [server]): submit as another user",
+                owner.user, owner.uid
+            )))
         } else {
             Ok(owner)
         }

@@ -3,18 +3,20 @@
 
 use super::dialects::{self, LineOrigin, grid_engine};
 
+use super::setting_places::SettingPlaces;
 use super::{
     ARRAY, DISPLAY, INTERACTIVE, QsubArgs, SubmittedJob, check, check_array_options, command,
 };
 use crate::cli::arguments::directives;
 use crate::cli::arguments::environment::{self, SubmitOrigin};
-use crate::cli::arguments::job_options::{SubmissionPlace, illegal, joined};
+use crate::cli::arguments::job_options::{SubmissionPlace, illegal, illegal_value, joined};
 use crate::cli::arguments::paths;
 use crate::cli::arguments::script::{self, ScriptSource};
+use crate::cli::arguments::slurm;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::commands::qsub::submission::SubmissionOptions;
 use crate::cli::session::interactive;
-use crate::model::attribute::AttributeSetting;
+use crate::model::attribute::{AttributeSetting, remedy};
 use crate::model::job::value_syntax::shell_list;
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
@@ -113,6 +115,7 @@ pub(super) struct SubmissionRequest {
     source: ScriptSource,
     script: Vec<u8>,
     wanted: SubmissionOptions,
+    places: SettingPlaces,
 }
 
 impl SubmissionRequest {
@@ -134,7 +137,8 @@ impl SubmissionRequest {
         let line =
             dialects::translate_line(&command, &with_files(&words)?, LineOrigin::CommandLine)?;
         let args = QsubArgs::read(&mut command, line.words.clone())?;
-        let source = ScriptSource::of(&args.operands)?;
+        let source = ScriptSource::of(&args.operands)
+            .map_err(|failure| failure.hint_if(value_of_flag(&args)))?;
         check(&args, args.array_comes_first, here.has_display())?;
         let mut options = args.submission_options(&here.place())?;
         options.words.apply_translated(line);
@@ -147,9 +151,11 @@ impl SubmissionRequest {
         let script = if on_terminal && source == ScriptSource::Stdin {
             Vec::new()
         } else {
-            read(&source)?
+            let arguments = options.words.arguments.as_deref().unwrap_or_default();
+            read(&source).map_err(|failure| missing_script(failure, &source, arguments, &here))?
         };
-        let mut wanted = of_script(&script, &args, &here)?;
+        let mut places = SettingPlaces::of(&source, &options.settings);
+        let mut wanted = of_script(&script, &args, &here, &mut places)?;
         wanted.override_with(options);
         Ok(SubmissionRequest {
             here,
@@ -158,7 +164,13 @@ impl SubmissionRequest {
             source,
             script,
             wanted,
+            places,
         })
+    }
+
+    /// The failure for a refused submission.
+    pub(super) fn refused(&self, refusal: Refusal) -> Failure {
+        self.places.failure(refusal)
     }
 
     /// The plan if `defaults` are the server's default options.
@@ -177,7 +189,7 @@ impl SubmissionRequest {
             && let Some(shell) = here.var("PBS_SHELL")
         {
             if !shell_list(&shell.to_string_lossy()) {
-                return Err(illegal('S'));
+                return Err(illegal_value('S', "Shell_Path_List", shell));
             }
             wanted.set("Shell_Path_List", Text(shell.as_bytes().to_vec()));
         }
@@ -249,7 +261,7 @@ impl SubmissionRequest {
         let mut client = Client::connect(home)?;
         match self.submit(&mut client, plan, home)? {
             (plan, Reply::Accepted { id, notes }) => Ok((SubmittedJob { id, notes, client }, plan)),
-            (_, Reply::Refused(refusal)) => Err(refusal.into()),
+            (_, Reply::Refused(refusal)) => Err(self.refused(refusal)),
             _ => Err(exit::protocol_error()),
         }
     }
@@ -368,11 +380,40 @@ fn check_interactive(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), 
     Ok(())
 }
 
-/// The options of the script's directives.
+/// A hint for `-n 4`, which requests four tasks in Slurm but has no value in PBS.
+fn value_of_flag(args: &QsubArgs) -> Option<String> {
+    let number = args.operands.first()?.to_str()?.parse::<u32>().ok()?;
+    args.node_exclusive.then(|| {
+        format!(
+            "-n has no value, it requests nodes for exclusive use; for {number} processors: \
+             -l ncpus={number}"
+        )
+    })
+}
+
+/// Adds what the user probably meant to the failure for a script file that does not exist.
+fn missing_script(
+    failure: Failure,
+    source: &ScriptSource,
+    arguments: &[OsString],
+    here: &SubmitEnvironment,
+) -> Failure {
+    let ScriptSource::File(file) = source else {
+        return failure;
+    };
+    if std::path::Path::new(file).exists() {
+        return failure;
+    }
+    let intended = script::intended(file, arguments, here.var("PATH"));
+    failure.hint_if(intended)
+}
+
+/// The options of the script's directives. Adds their settings to `places`.
 fn of_script(
     script: &[u8],
     args: &QsubArgs,
     here: &SubmitEnvironment,
+    places: &mut SettingPlaces,
 ) -> Result<SubmissionOptions, Failure> {
     let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
@@ -387,11 +428,19 @@ fn of_script(
         );
     }
     let (mut wanted, mut parser) = (SubmissionOptions::default(), None);
-    for line in found {
-        let words = directives::words(&line)?;
+    // A script with directives of PBS or Grid Engine is complete without Slurm's.
+    if found.is_empty() && chosen.is_none() {
+        wanted.words.remarks = slurm::warnings(script);
+    }
+    for directive in found {
         let parser = parser.get_or_insert_with(command);
-        let options = of_directive(parser, &words, origin, here, wanted.sets(ARRAY));
-        let options = options.map_err(|failure| as_directive(&words, failure))?;
+        let is_array = wanted.sets(ARRAY);
+        let options = directives::words(&directive.text).and_then(|words| {
+            of_directive(parser, &words, origin, here, is_array)
+                .map_err(|failure| as_directive(&words, failure))
+        });
+        let options = options.map_err(|failure| places.in_line(&directive, failure))?;
+        places.add(&directive, &options.settings);
         wanted.append(options);
     }
     Ok(wanted)
@@ -408,7 +457,15 @@ fn of_directive(
     let words = std::mem::take(&mut line.words);
     let args = QsubArgs::read(parser, words)?;
     if !args.operands.is_empty() {
-        return Err(Failure::usage(""));
+        let operands: Vec<_> = args
+            .operands
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        return Err(Failure::usage("").hint(format!(
+            "{} is not part of an option; put values with blanks in quotes",
+            remedy::shown(&operands.join(" "))
+        )));
     }
     check(
         &args,
@@ -428,11 +485,13 @@ fn as_directive(words: &[OsString], failure: Failure) -> Failure {
         failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
     let value = ['a', 'r', 'W']
         .into_iter()
-        .any(|letter| failure == illegal(letter));
-    if failure.usage
-        && (failure.text.is_empty() || option || value || failure == interactive::not_an_array())
-    {
-        return directives::error(words, &failure.text);
+        .any(|letter| failure.text == illegal(letter).text);
+    let not_an_array = failure.text == interactive::not_an_array().text;
+    if failure.usage && (failure.text.is_empty() || option || value || not_an_array) {
+        return Failure {
+            hints: failure.hints,
+            ..directives::error(words, &failure.text)
+        };
     }
     failure
 }

@@ -32,7 +32,6 @@ impl Period {
         now: &DateTime<Local>,
     ) -> Result<Period, Failure> {
         let from = moment("--since", since, now)?.0;
-        // The period includes this millisecond.
         // The clock has whole seconds, so the period contains all of the current second.
         let mut to = 1000 * (now.timestamp() + 1);
         if let Some(until) = until {
