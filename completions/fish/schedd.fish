@@ -10,6 +10,7 @@ complete -c schedd -s F -l format -d 'Output format of --check: text (a valid la
 json\t''"
 complete -c schedd -l foreground -d 'Stay in the foreground and log to standard error'
 complete -c schedd -l ready -d 'Report readiness on standard output, then close it'
+complete -c schedd -l stay -d 'Do not exit when idle: for a service that starts schedd. The schedd of a shared installation never exits when idle'
 complete -c schedd -l status -d 'Show the status of the running schedd'
 complete -c schedd -l stop -d 'Stop the running schedd; running jobs continue, and the next schedd takes them over'
 complete -c schedd -l check -d 'Validate the configuration, and print each setting with its value and origin: preset, line of the file, or qmgr'

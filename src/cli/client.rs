@@ -7,6 +7,8 @@ pub mod unreachable_server;
 
 pub mod installation;
 
+pub mod logout;
+
 pub mod operand;
 
 pub mod source;

@@ -57,6 +57,8 @@ pub mod retry;
 
 pub mod report;
 
+pub mod service;
+
 pub mod session;
 
 pub mod show;
@@ -113,6 +115,8 @@ enum Task {
     Wait(wait::WaitArgs),
     /// List the nodes, their free resources and their jobs; drain and resume nodes
     Nodes(nodes::NodesArgs),
+    /// Start the schedd of a personal installation at boot
+    Service(service::ServiceArgs),
     /// Print metrics in the format OpenMetrics
     Metrics(metrics::MetricsArgs),
     /// Delete unfinished jobs
@@ -166,6 +170,7 @@ impl LanaiArgs {
             Some(Task::Show(args)) => args.run(&self.output),
             Some(Task::Why(args)) => args.run(&self.output),
             Some(Task::Nodes(args)) => args.run(&self.output),
+            Some(Task::Service(args)) => service::run(args),
             Some(Task::Metrics(args)) => metrics::run(args),
             Some(Task::Cancel(args)) => args.run(&self.output),
             Some(Task::Retry(args)) => args.run(&self.output),

@@ -238,6 +238,7 @@ fn trial_job(resources: &[OsString]) -> Result<NewJob, Failure> {
         settings,
         payload: Payload::Command(vec!["true".into()]),
         environ: Vec::new(),
+        inherited: Vec::new(),
         workdir: "/".into(),
         submit_host: String::new(),
         arguments: "".into(),

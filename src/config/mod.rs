@@ -20,6 +20,7 @@ use crate::config::overrides::{AttributeKey, QmgrObject};
 use crate::model::hook::Hook;
 use crate::model::hook::job_hooks::JobScripts;
 use crate::model::job::checkpoint::CheckpointCommand;
+use crate::model::job::environment::JobEnvironment;
 use crate::model::job::response::{FailureRules, Missing, Retries};
 use crate::model::limit::Limit;
 use crate::model::node::NodeTerms;
@@ -178,8 +179,11 @@ pub enum Workdir {
 /// `[launch]`: how jobs are started and ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchConfig {
-    /// Whether the owner's login shell reads its profile before a script runs.
-    pub login: bool,
+    /// Whether the owner's login shell reads its profile before a script runs; None for jobs with
+    /// the login environment only.
+    pub login: Option<bool>,
+    /// The environment of jobs that request none; None for a default by the kind of installation.
+    pub environment: Option<JobEnvironment>,
     /// The time between TERM and KILL when a job is ended, for instance because it is deleted or
     /// exceeds its walltime.
     pub grace: Span,
@@ -216,7 +220,8 @@ pub const NO_TOOL: &str = "none";
 impl Default for LaunchConfig {
     fn default() -> LaunchConfig {
         LaunchConfig {
-            login: true,
+            login: None,
+            environment: None,
             grace: Span::seconds(10),
             overrun: Span(0),
             max_processes: 8192,

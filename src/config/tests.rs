@@ -82,7 +82,7 @@ fn the_settings_of_several_sections_are_read() {
     );
     assert_eq!(server.jobscript_max_size.to_string(), "1mb");
     let launch = &config.launch;
-    assert_eq!((launch.login, launch.grace), (false, Span(0)));
+    assert_eq!((launch.login, launch.grace), (Some(false), Span(0)));
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(
         config.effective_policy().default_walltime,

@@ -5,6 +5,7 @@
 //! either all of them or none.
 
 use super::job::dependency::ParsedDependency;
+use super::job::growth::Growth;
 use super::job::state::Holds;
 use super::job::{Digest, Job, JobProgram, Spec, value_syntax};
 use crate::model::policy::Policy;
@@ -212,6 +213,7 @@ fn submitted(
     check_geometry(&draft.spec)?;
     context.check_quality(&draft.spec)?;
     forbid_rerun_if_interactive(&mut draft.spec);
+    note_unused_factor(&mut draft);
     Ok(draft)
 }
 
@@ -307,7 +309,16 @@ fn altered(
         context.check_quality(&draft.spec)?;
     }
     forbid_rerun_if_interactive(&mut draft.spec);
+    note_unused_factor(&mut draft);
     Ok(draft)
+}
+
+/// Adds a warning about a retry factor of a job without retries.
+fn note_unused_factor(draft: &mut Draft) {
+    let unused = Growth::without_retry(&draft.spec);
+    draft.notes.extend(
+        unused.map(|name| format!("{name} has no effect without retries: also set -W retry=N")),
+    );
 }
 
 /// Makes an interactive job not rerunnable, because its terminal is gone after the first attempt.

@@ -7,6 +7,7 @@
 
 pub mod cluster_path;
 pub mod geometry;
+pub mod growth;
 pub mod host_list;
 pub mod operands;
 pub mod placement_policy;

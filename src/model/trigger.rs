@@ -253,6 +253,7 @@ impl Triggers {
             | Event::SuspendWanted { .. }
             | Event::Resumed { .. }
             | Event::RoomMade { .. }
+            | Event::RequestGrown { .. }
             | Event::Signalled { .. }
             | Event::RunWanted { .. }
             | Event::Messaged { .. } => return,

@@ -37,8 +37,8 @@ pub struct EnvironmentSource<'a> {
     pub tasks: &'a Path,
     /// The job's checkpoint directory, if the site checkpoints jobs.
     pub checkpoint: Option<&'a Path>,
-    /// The directory of commands to append to `PATH`. None if the default `PATH` contains it, or if
-    /// the job's login shell appends it after reading the profile.
+    /// The directory of commands to append to `PATH`. None if it is unknown, or if the job's login
+    /// shell appends it after reading the profile.
     pub commands: Option<&'a Path>,
 }
 

@@ -486,7 +486,7 @@ impl PreparedJob<'_> {
                 self.account,
                 &self.site.host,
                 &folder.script(),
-                commands,
+                self.site.commands_after_profile(),
             )?,
             environment: environment::of(self.launch, &source),
             processors: processors.collect(),

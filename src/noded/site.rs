@@ -7,7 +7,7 @@ use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::sys::user::{self, UserAccount};
 use chrono::DateTime;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const SECONDS_A_DAY: i64 = 86_400;
 
@@ -25,8 +25,7 @@ pub struct Site {
     /// installation that runs the jobs. Set for a personal installation, and inside a job of
     /// another Lanai.
     pub home: Option<PathBuf>,
-    /// The directory of Lanai's commands; None if the default `PATH` contains it, or if it cannot
-    /// be determined.
+    /// The directory of Lanai's commands; None if it cannot be determined.
     pub commands: Option<PathBuf>,
     /// The host's short name.
     pub host: String,
@@ -56,6 +55,15 @@ impl Site {
             cgroup: None,
             ..self
         }
+    }
+
+    /// The directory of commands that a login shell appends to `PATH` after reading the profile.
+    /// None if the directory is in the default `PATH`, which profiles usually extend.
+    pub fn commands_after_profile(&self) -> Option<&Path> {
+        let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(Path::new);
+        self.commands
+            .as_deref()
+            .filter(|folder| !usual.contains(folder))
     }
 
     /// The socket for task requests of jobs.

@@ -677,6 +677,7 @@ pub fn moment(seconds: i64) -> EventContext {
         rules,
         accrual,
         hosts: 1,
+        grows: false,
     }
 }
 

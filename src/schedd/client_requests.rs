@@ -12,6 +12,7 @@ use crate::schedd::inbox::Input;
 use crate::schedd::state::Schedd;
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
+use crate::server::job_environment;
 use crate::server::request_context::RequestContext;
 use crate::spool::SpoolError;
 use crate::spool::scripts::SMALLEST;
@@ -27,7 +28,18 @@ use std::sync::Arc;
 impl Schedd {
     /// Answers a query, or queues a request for a change. A request to stop schedd, or to connect
     /// to the terminal of a job, is handled at once.
-    pub(super) fn handle_request(&mut self, token: Token, caller: Caller, request: ClientRequest) {
+    pub(super) fn handle_request(
+        &mut self,
+        token: Token,
+        caller: Caller,
+        mut request: ClientRequest,
+    ) {
+        // A submission with a stored script comes here a second time.
+        if let ClientRequest::Submit(submission) = &mut request
+            && submission.stored.is_none()
+        {
+            job_environment::decide(&self.server.setup, submission);
+        }
         match request {
             ClientRequest::Ask(Question::Ahead(ahead)) => self.answer_forecast(token, ahead),
             ClientRequest::Ask(Question::Cycles) => self.answer_cycles(token, caller.privileged),

@@ -120,6 +120,7 @@ impl Schedd {
         let jobs = has_live_job && self.server.stuck().is_none();
         let setup = &self.server.setup;
         if setup.shared
+            || self.stays
             || jobs
             || self
                 .server

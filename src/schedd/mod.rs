@@ -30,4 +30,5 @@ mod storage;
 mod tick;
 mod timers;
 
+pub use control::stop;
 pub use start::{command, main};

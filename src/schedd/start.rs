@@ -37,6 +37,10 @@ struct Arguments {
     /// Report readiness on standard output, then close it.
     #[arg(long, hide = true, requires = "foreground")]
     ready: bool,
+    /// Do not exit when idle: for a service that starts schedd. The schedd of a shared
+    /// installation never exits when idle.
+    #[arg(long, requires = "foreground")]
+    stay: bool,
     /// Show the status of the running schedd.
     #[arg(long, conflicts_with_all = ["foreground", "stop", "check"])]
     status: bool,
@@ -126,13 +130,14 @@ fn run_daemon_or_command(arguments: &Arguments) -> Result<()> {
         Arguments {
             foreground: true,
             ready,
+            stay,
             ..
-        } => serve(home, *ready),
+        } => serve(home, *ready, *stay),
         _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home).map(drop),
     }
 }
 
-fn serve(home: Home, ready: bool) -> Result<()> {
+fn serve(home: Home, ready: bool, stay: bool) -> Result<()> {
     log_to_stderr();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     raise_descriptor_limit();
@@ -142,6 +147,7 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     };
     let listener = Listener::open(&recovered.server.setup, &home).context("schedd.sock")?;
     let mut schedd = Schedd::new(home.clone(), recovered, listener, signals)?;
+    schedd.stays = stay;
     if ready {
         daemon::report("ready")?;
     }

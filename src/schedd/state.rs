@@ -87,6 +87,8 @@ pub struct Schedd {
     pub(super) started: Span,
     /// Why schedd exits; None while it serves.
     pub(super) exit_cause: Option<String>,
+    /// Whether schedd continues when it is idle.
+    pub(super) stays: bool,
     /// The shutdown mode, once `qterm` is requested.
     pub(super) shutdown_mode: Option<ShutdownMode>,
     _lock: Lock,
@@ -147,6 +149,7 @@ impl Schedd {
             last_busy: now,
             started: now,
             exit_cause: None,
+            stays: false,
             shutdown_mode: None,
             listener,
             signals,

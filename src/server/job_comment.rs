@@ -6,6 +6,7 @@ use crate::model::job::How;
 use crate::model::job::Job;
 use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
+use crate::model::job::growth::GrownResource;
 use crate::model::job::preemption::job_list_text;
 use crate::model::job::state::Holds;
 use crate::model::job::state::JobState;
@@ -61,6 +62,14 @@ pub fn comment(
             Some(preempted(job, "Not Running: Job was preempted", server))
         }
         Event::Ended { outcome, .. } => Some(after_end(job, event, &outcome.how, &civil)),
+        Event::RequestGrown { changes, .. } => {
+            let before = job.life.comment.as_deref().unwrap_or(NOT_RUNNING);
+            let (retry, most) = (job.life.retries, job.spec.retry);
+            let grown = GrownResource::list(changes);
+            Some(Some(format!(
+                "{before}; retry {retry} of {most} requests {grown}"
+            )))
+        }
         Event::DependencyBroken { why, .. } => Some(Some(why.clone())),
         Event::Vanished { why, .. } => Some(lost(job, why)),
         _ => None,
@@ -69,6 +78,8 @@ pub fn comment(
 
 /// The start of the comment of an idle job.
 const IDLE: &str = "Idle since ";
+/// The beginning of the comment of a requeued job.
+const NOT_RUNNING: &str = "Not Running: Job was requeued";
 
 /// The comment of a preempted job: `what`, the preemptor and the cause.
 /// The comment after the undo of an action. Comments that describe the action disappear.
@@ -151,7 +162,7 @@ fn after_end(
             Some(deferred(job, UNCONFIRMED, civil))
         }
         How::Overran { .. } | How::Exceeded { .. } if job.life.state == JobState::Queued => {
-            Some(format!("Not Running: Job was requeued: {}", how.excess()?))
+            Some(format!("{NOT_RUNNING}: {}", how.excess()?))
         }
         _ => None,
     }

@@ -6,6 +6,7 @@ use crate::model::job::Want;
 use crate::model::job::array::Elements;
 use crate::model::job::array::Indices;
 use crate::model::job::event::Event;
+use crate::model::job::growth::GrownResource;
 use crate::model::job::state::JobState;
 use crate::model::job::value_syntax;
 use crate::server::setup::Setup;
@@ -87,6 +88,9 @@ pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Op
         }
         _ => {}
     }
+    if let Some(Event::RequestGrown { attempt, changes }) = event {
+        return occasion("a", &retried(job, *attempt, changes));
+    }
     match (before, job.life.state) {
         // No mail, because the job continues on another server.
         _ if job.life.moved_to.is_some() => None,
@@ -138,6 +142,13 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         }
         _ => occasion("e", "Execution terminated".into()),
     }
+}
+
+fn retried(job: &Job, attempt: u32, changes: &[GrownResource]) -> String {
+    let excess = job.life.ending.as_deref().unwrap_or_default();
+    let (retry, most) = (job.life.retries, job.spec.retry);
+    let grown = GrownResource::list(changes);
+    format!("Attempt {attempt} exceeded a limit{excess}\nRetry {retry} of {most} requests {grown}")
 }
 
 fn exceeded(resource: &str) -> String {

@@ -29,6 +29,7 @@ pub mod idle_jobs;
 pub mod inventory;
 
 pub mod job_comment;
+pub mod job_environment;
 
 pub mod launch_timeout;
 

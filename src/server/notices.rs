@@ -153,6 +153,10 @@ pub fn notices(
 }
 
 fn event_of(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
+    if let Some(Event::RequestGrown { .. }) = event {
+        // The job continues with its next attempt.
+        return None;
+    }
     match mail::occasion(before, job, event) {
         Some(Occasion { what, .. }) if matches!(event, Some(Event::Idle { .. })) => {
             Some(("idle", what))

@@ -23,6 +23,7 @@ use crate::model::signal;
 use crate::model::text::Text;
 use crate::model::time::Span;
 use crate::server::checkpoint;
+use crate::server::job_environment;
 use crate::server::outside::JobHistory;
 use crate::server::setup::Setup;
 use crate::server::state::ServerState;
@@ -191,7 +192,7 @@ pub fn launch_order(
         payload,
         arguments: job.spec.job_arguments.clone(),
         shell: job.spec.shell.clone(),
-        login: setup.config.launch.login,
+        login: job_environment::uses_login_shell(setup, &job.spec),
         interactive: job.spec.interactive,
         environ,
         workdir: match &job.spec.init_workdir {

@@ -26,6 +26,8 @@ mod nodes;
 
 mod reconfiguration;
 
+mod request_growth;
+
 mod reservations;
 
 mod scheduler_changes;
@@ -295,6 +297,7 @@ impl ServerState {
             rules,
             accrual,
             hosts: self.cluster.host_count(),
+            grows: false,
         }
     }
 
@@ -432,7 +435,11 @@ impl ServerState {
 
     /// Applies an event to a job, without effects on dependent jobs.
     pub(crate) fn apply_event_alone(&mut self, id: JobId, event: Event) {
-        let moment = self.moment();
+        let growth = self.request_growth(id, &event);
+        let moment = EventContext {
+            grows: matches!(growth, Some(Ok(_))),
+            ..self.moment()
+        };
         if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
             self.create_subjob_record(id);
         }
@@ -445,7 +452,12 @@ impl ServerState {
         let was_open = job.life.open_run().is_some();
         let was_maintained = job.is_suspended_for_maintenance();
         let before = logs_jobs.then(|| JobBefore::of(job));
+        let retries = job.life.retries;
         job.apply(&event, moment);
+        let is_retried = job.life.retries > retries;
+        if let Some(Err(why)) = &growth {
+            request_growth::explain_end(job, why);
+        }
         if matches!(event, Event::Started { .. }) {
             self.transaction.attempts.started += 1;
             nodes::record_directory(job, &self.nodes);
@@ -496,6 +508,11 @@ impl ServerState {
         self.update_array_of(id);
         if was_maintained != is_maintained {
             self.maintain_nodes(id, is_maintained);
+        }
+        if let Some(Ok(spec)) = growth
+            && is_retried
+        {
+            self.grow_request(id, spec);
         }
     }
 

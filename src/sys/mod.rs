@@ -8,6 +8,7 @@ pub mod fault;
 pub mod filesystem;
 pub mod home;
 pub mod keyring;
+pub mod logind;
 pub mod packet;
 pub mod pipe;
 pub mod process;

@@ -1,7 +1,7 @@
 //! Connection of a client, such as qstat, to schedd.
 
 use super::frame::{self, FrameError};
-use super::message::{ClientAnswer, ClientRequest, Question, Reply, WatchedJobs};
+use super::message::{ClientAnswer, ClientRequest, Question, Reply, VERSION, WatchedJobs};
 use super::peer;
 use crate::model::time::Span;
 use crate::sys::home::Home;
@@ -53,9 +53,23 @@ impl From<FrameError> for ClientError {
             FrameError::Closed | FrameError::Io(_) => {
                 ClientError::Unreachable(unanswered(&error.to_string()))
             }
+            FrameError::Version { theirs } => ClientError::Protocol(other_version(theirs)),
             error => ClientError::Protocol(format!("schedd: {error}")),
         }
     }
+}
+
+/// Returns the message for a schedd with another protocol version, with the remedy.
+fn other_version(theirs: u16) -> String {
+    let remedy = if theirs < VERSION {
+        "schedd was started before an upgrade; run schedd --stop and repeat the command (in a \
+         shared installation: systemctl restart schedd noded); jobs continue"
+    } else {
+        "this command is older than schedd; run the commands that were installed with schedd"
+    };
+    format!(
+        "schedd uses protocol version {theirs}, and this command uses version {VERSION}: {remedy}"
+    )
 }
 
 /// Returns the message for a request that was sent but not answered.

@@ -399,7 +399,10 @@ mod tests {
     fn frames_of_other_protocols_and_versions_and_oversized_frames_are_errors() {
         for (bytes, expected) in [
             (*b"GET / HT", "does not use"),
-            ([b'L', b'N', 1, 0, 255, 255, 255, 255], "larger than"),
+            (
+                [b'L', b'N', VERSION as u8, 0, 255, 255, 255, 255],
+                "larger than",
+            ),
             ([b'L', b'N', 9, 9, 0, 0, 0, 0], "uses protocol"),
         ] {
             let (mut link, mut far) = pair();

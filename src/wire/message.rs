@@ -358,6 +358,9 @@ pub struct NewJob {
     pub payload: Payload,
     /// The job's environment: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
+    /// The other variables of qsub's environment, in the same form. They are added to `environ` if
+    /// the job gets the environment of its submission.
+    pub inherited: Vec<u8>,
     /// The directory where qsub ran, absolute.
     pub workdir: Text,
     /// The host where qsub ran.

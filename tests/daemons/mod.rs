@@ -10,6 +10,7 @@ mod first_job;
 mod installations;
 mod large_scripts;
 mod launch_failures;
+mod logout;
 mod lost_replies;
 mod multi_node;
 mod node_load;

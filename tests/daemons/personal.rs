@@ -324,6 +324,35 @@ fn a_removed_runtime_directory_is_created_again() {
     );
 }
 
+/// At logout the runtime directory is removed, and its parent belongs to root, so that the daemons
+/// cannot create it again.
+#[test]
+fn commands_reach_schedd_after_a_logout() {
+    let mut sandbox = Sandbox::new();
+    sandbox.unset("LANAI_HOME");
+    let (runtime, state) = (sandbox.file("run"), sandbox.file("state"));
+    fs::create_dir(&runtime).unwrap();
+    sandbox.set("XDG_RUNTIME_DIR", runtime.display());
+    sandbox.set("XDG_STATE_HOME", state.display());
+    sandbox.set("XDG_CONFIG_HOME", sandbox.file("config").display());
+    fs::create_dir(sandbox.file("config")).unwrap();
+    fs::rename(sandbox.home(), sandbox.file("config").join("lanai")).unwrap();
+    let running = sandbox.submit(&[], "sleep 3; exit 5\n");
+    sandbox.running(&running);
+    fs::remove_dir_all(&runtime).unwrap();
+    // No directory can be created below a file, not even by root.
+    fs::write(&runtime, "").unwrap();
+    sandbox.until("schedd's socket in the state directory", || {
+        state.join("lanai/schedd.sock").exists().then_some(())
+    });
+    sandbox.unset("XDG_RUNTIME_DIR");
+    let id = sandbox.submit(&[], "exit 4\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 4);
+    assert_eq!(sandbox.ended(&running)["Exit_status"], 5);
+    assert_eq!(sandbox.pids_of("schedd").len(), 1);
+    assert_eq!(sandbox.pids_of("noded").len(), 1);
+}
+
 #[test]
 fn a_network_file_system_is_refused_with_a_hint() {
     let sandbox = Sandbox::new().with("LANAI_TEST_NETWORK_FS", 1);

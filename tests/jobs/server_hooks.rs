@@ -260,6 +260,7 @@ fn submission(number: u32) -> ClientRequest {
         settings: Vec::new(),
         payload: Payload::Script(b"true\n".to_vec()),
         environ: Vec::new(),
+        inherited: Vec::new(),
         workdir: Text::from("/"),
         submit_host: "h".to_string(),
         arguments: Text::default(),

@@ -34,6 +34,7 @@ fn submission(settings: Vec<AttributeSetting>) -> NewJob {
         settings,
         payload: Payload::Command(vec!["/bin/true".into()]),
         environ: b"A=1\0B=2\0".to_vec(),
+        inherited: Vec::new(),
         workdir: "/tmp".into(),
         submit_host: "head".into(),
         arguments: "-h -- /bin/true".into(),

@@ -133,15 +133,15 @@ fn a_version_mismatch_is_reported_for_a_large_submission_too() {
     assert!(done.err.contains("uses protocol"), "{done:?}");
 }
 
-#[test]
-fn a_version_mismatch_is_reported_in_one_line() {
+/// What `qsub` prints if schedd uses this protocol version.
+fn met(version: u16) -> String {
     let sandbox = Sandbox::new();
     let listener = UnixListener::bind(sandbox.home().join("schedd.sock")).unwrap();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut bytes = [0; 8];
         stream.read_exact(&mut bytes).unwrap();
-        stream.write_all(&header(VERSION + 7, 0)).unwrap();
+        stream.write_all(&header(version, 0)).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let done = sandbox.run_with_input("qsub", &[], "true\n");
@@ -152,12 +152,23 @@ fn a_version_mismatch_is_reported_in_one_line() {
         ("", 1),
         "{done:?}"
     );
-    for part in [
-        format!("uses protocol version {}", VERSION + 7),
-        format!("this program uses version {VERSION}"),
-        "schedd --stop".into(),
+    done.err
+}
+
+#[test]
+fn a_version_mismatch_is_reported_in_one_line_with_the_remedy() {
+    for (version, remedy) in [
+        (VERSION - 1, "run schedd --stop and repeat the command"),
+        (VERSION + 7, "this command is older than schedd"),
     ] {
-        assert!(done.err.contains(&part), "{part}: {done:?}");
+        let text = met(version);
+        for part in [
+            format!("schedd uses protocol version {version}"),
+            format!("this command uses version {VERSION}"),
+            remedy.into(),
+        ] {
+            assert!(text.contains(&part), "{part}: {text}");
+        }
     }
 }
 
@@ -294,6 +305,7 @@ fn unusual_submissions(workdir: &Path) -> Vec<NewJob> {
         settings: Vec::new(),
         payload: Payload::Script(b"true\n".to_vec()),
         environ: Vec::new(),
+        inherited: Vec::new(),
         workdir: Text(workdir.as_os_str().to_os_string().into_encoded_bytes()),
         submit_host: "here".into(),
         arguments: Text::default(),

@@ -60,15 +60,18 @@ impl Sandbox {
     }
 
     /// Creates a sandbox with this text as `lanai.toml`. Login shells are off unless the text
-    /// enables them, so that profile files of the host do not affect the tests.
+    /// enables them, so that profile files of the host do not affect the tests. Jobs get PBS's
+    /// environment, as in shared installations, unless the text sets another.
     pub fn configured(config: &str) -> Sandbox {
-        let launch = if config.contains("login =") {
-            "[launch]"
-        } else {
-            "[launch]\nlogin = false"
-        };
+        let mut launch = "[launch]".to_string();
+        if !config.contains("login =") {
+            launch.push_str("\nlogin = false");
+        }
+        if !config.contains("environment =") {
+            launch.push_str("\nenvironment = \"login\"");
+        }
         let config = if config.contains("[launch]") {
-            config.replace("[launch]", launch)
+            config.replace("[launch]", &launch)
         } else {
             format!("{config}\n{launch}\n")
         };

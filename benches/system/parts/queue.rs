@@ -119,6 +119,7 @@ fn submission(number: usize) -> Result<NewJob> {
         ],
         payload: Payload::Script(b"#!/bin/sh\nexec sleep 1\n".to_vec()),
         environ: environ.into_bytes(),
+        inherited: Vec::new(),
         workdir: "/home/ann".into(),
         submit_host: "porch".into(),
         arguments: "-o /dev/null -e /dev/null job.sh".into(),

@@ -58,6 +58,30 @@ pub fn variable_list(
     Ok(list.bytes)
 }
 
+/// Variables of Lanai: those of an enclosing job, and those that select an installation for this
+/// command. A job gets its own.
+const OWN_PREFIXES: [&[u8]; 2] = [b"PBS_", b"LANAI_"];
+
+/// The variables that a job gets in addition to those in `list` if it gets the environment of its
+/// submission, as `K=V` entries, each terminated by a zero byte.
+pub fn inherited(vars: &[(OsString, OsString)], list: &[u8]) -> Vec<u8> {
+    let names = list.split(|&byte| byte == 0).map(|entry| {
+        let end = entry.iter().position(|&byte| byte == b'=');
+        entry[..end.unwrap_or(entry.len())].to_vec()
+    });
+    let mut rest = VariableList {
+        bytes: Vec::new(),
+        names: names.collect(),
+    };
+    for (name, value) in vars {
+        let name = name.as_bytes();
+        if !OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            rest.add(name, value.as_bytes());
+        }
+    }
+    rest.bytes
+}
+
 /// Adds a variable to a list, unless `value` is None or the list already contains the variable.
 pub fn add(list: &mut Vec<u8>, name: &str, value: Option<&OsStr>) {
     let Some(value) = value else { return };

@@ -113,7 +113,9 @@ pub struct JobOptions {
     /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (send SIGNAL when TIME of the
     /// walltime is left), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both
     /// stands for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if
-    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand),
+    /// it fails), retry_delay=HH:MM:SS, retry_mem=FACTOR and retry_walltime=FACTOR (rerun it with
+    /// more if it exceeded its memory or walltime, see RETRIES),
+    /// environment=login|submission (see ENVIRONMENT OF THE JOB), max_run_subjobs=N (as -J %N), expand=N (as --expand),
     /// no_preempt=true (do not preempt the job, see lanai-scheduling(7)), interrupt=SIGNAL (sent
     /// instead of TERM when the job is preempted), notify=PATH (your own program; it reads JSON
     /// from standard input when the job begins, ends or fails; noded runs it as you, for at most 30

@@ -11,6 +11,7 @@ use crate::cli::arguments::job_options::{
 };
 use crate::cli::arguments::script::ScriptSource;
 use crate::cli::client::exit::{self, Failure};
+use crate::cli::client::logout;
 use crate::cli::session::interactive;
 use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax;
@@ -144,6 +145,7 @@ fn run() -> Result<u8, Failure> {
     if !plan.quiet {
         exit::print(format!("{}\n", submitted.id))?;
     }
+    logout::warn("qsub", &home);
     if plan.block {
         crate::cli::session::block::until_end(submitted.client, &home, &submitted.id)
     } else {

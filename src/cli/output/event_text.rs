@@ -235,6 +235,7 @@ impl EventWriter<'_> {
             | Event::ResumeWanted { .. }
             | Event::Resumed { .. } => self.suspension_event(event),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome),
+            Event::RequestGrown { attempt, changes } => self.request_grown(*attempt, changes),
             Event::StartRefused { .. }
             | Event::StartTimedOut { .. }
             | Event::Vanished { .. }

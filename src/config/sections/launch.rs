@@ -6,6 +6,7 @@ use crate::config::kinds::{
     A_SECOND_OR_MORE, BOOLEAN, Custom, OneOf, Optional, OrWord, PROGRAM, Scalar, ScalarType,
     custom, scalar, table, time, whole,
 };
+use crate::model::job::environment::JobEnvironment;
 use crate::model::job::response::{LimitAction, Missing, Response, Responses};
 use crate::model::time::Span;
 use std::path::{Path, PathBuf};
@@ -40,8 +41,24 @@ const LIMITS: Custom<Responses> = custom(
 pub static LAUNCH: Table<Config> = Table::new(
     "launch",
     &[
-        &key("login", BOOLEAN, |c| &mut c.launch.login)
-            .text("Whether the owner's login shell reads its profile before a script runs."),
+        &computed(
+            "login",
+            BOOLEAN,
+            |c| c.launch.login,
+            |c, login| c.launch.login = Some(login),
+        )
+        .text("Whether the owner's login shell reads its profile before a script runs.")
+        .default("true for jobs with the login environment, else false")
+        .example("true"),
+        &computed(
+            "environment",
+            OneOf(JobEnvironment::ALL),
+            |c| c.launch.environment,
+            |c, environment| c.launch.environment = Some(environment),
+        )
+        .text("The environment of jobs: that of the owner's login, or that of qsub.")
+        .default("\"submission\" in a personal installation, \"login\" in a shared one")
+        .example("\"login\""),
         &key("grace", time("a time, such as \"10s\""), |c| {
             &mut c.launch.grace
         })

@@ -112,6 +112,7 @@ fn queues_limits_and_resources_are_written_with_their_origins() {
 const ALL_KEYS: &str = r#"
     [launch]
     login = false
+    environment = "submission"
     grace = "5s"
     overrun = "1m"
     walltime_action = "requeue"

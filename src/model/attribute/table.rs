@@ -5,6 +5,8 @@ use super::{Context, Draft};
 use crate::model::indices::list::IndexList;
 use crate::model::job::dependency::is_label;
 use crate::model::job::dependency::{DependencyFault, ParsedDependency};
+use crate::model::job::environment::JobEnvironment;
+use crate::model::job::growth::Growth;
 use crate::model::job::run_limits::Warning;
 use crate::model::job::state::Holds;
 use crate::model::job::{DEFAULT_PROJECT, Spec, tags, value_syntax};
@@ -191,6 +193,24 @@ pub(super) const TABLE: &[AttributeRule] = &[
     row("expand", Who::Owner, true, Effect::Spec(expand)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
+    row(
+        JobEnvironment::ATTRIBUTE,
+        Who::Submitter,
+        false,
+        Effect::Draft(environment),
+    ),
+    row(
+        Growth::MEMORY,
+        Who::Owner,
+        true,
+        Effect::Draft(|draft, text, _| retry_factor(draft, Growth::MEMORY, text)),
+    ),
+    row(
+        Growth::WALLTIME,
+        Who::Owner,
+        true,
+        Effect::Draft(|draft, text, _| retry_factor(draft, Growth::WALLTIME, text)),
+    ),
     row(
         "system_priority",
         Who::Operator,
@@ -570,6 +590,26 @@ fn retry(spec: &mut Spec, text: &str) -> Option<()> {
 fn retry_delay(spec: &mut Spec, text: &str) -> Option<()> {
     spec.retry_delay = Span::parse(text)?;
     Some(())
+}
+
+/// Sets the environment in which the job starts.
+fn environment(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    if JobEnvironment::named(text).is_none() {
+        let why = format!("`{text}` is no environment; write login or submission");
+        return Err(Refusal::illegal_placement(JobEnvironment::ATTRIBUTE, &why));
+    }
+    super::keep(&mut draft.spec, JobEnvironment::ATTRIBUTE, text);
+    Ok(())
+}
+
+/// Sets the factor by which a request grows for a retry; an empty text removes the factor.
+fn retry_factor(draft: &mut Draft, name: &str, text: &str) -> Result<(), Refusal> {
+    if !text.is_empty() && Growth::factor(text).is_none() {
+        let why = format!("`{text}` is no factor; write a number from 1 to 1000, such as 1.5");
+        return Err(Refusal::illegal_placement(name, &why));
+    }
+    super::keep(&mut draft.spec, name, text);
+    Ok(())
 }
 
 fn comment(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {

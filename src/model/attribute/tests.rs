@@ -190,6 +190,12 @@ fn errors_have_the_codes_and_texts_of_pbs() {
             "Array job exceeds server or queue size limit",
         ),
         ("retry=x", 166, "Illegal attribute or resource value retry"),
+        (
+            "retry_mem=0.5",
+            166,
+            "Illegal attribute or resource value retry_mem: `0.5` is no factor; write a number \
+             from 1 to 1000, such as 1.5",
+        ),
         ("expand=5", 127, "Attribute has to be set on an array job"),
         (
             "array_indices_submitted=1-3%1 | expand=-2",

@@ -4,6 +4,7 @@ use super::array::Indices;
 use super::attempt::{Attempt, AttemptOutcome, NodeShare};
 use super::dependency::Awaited;
 use super::dependency::{DependencyCondition, Edge};
+use super::growth::GrownResource;
 use super::preemption::{self, PreemptAction};
 use super::promise::SlipCause;
 use super::release::Division;
@@ -111,6 +112,14 @@ pub enum Event {
         attempt: Attempt,
         /// Outcome of the attempt.
         outcome: AttemptOutcome,
+    },
+    /// The request of the job grew after an attempt that exceeded a limit (`-W retry_mem=`,
+    /// `-W retry_walltime=`).
+    RequestGrown {
+        /// Number of the attempt.
+        attempt: Attempt,
+        /// Changed resources.
+        changes: Vec<GrownResource>,
     },
     /// The attempt is lost. The node has rebooted, has no record of the attempt, or was declared
     /// gone.

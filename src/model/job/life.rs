@@ -9,6 +9,7 @@ use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, Exit, How, Nod
 use super::attempt::{DELETED, FORCED, LOST, exit_status};
 use super::dependency::UnmetDependencies;
 use super::event::Event;
+use super::growth::Growth;
 use super::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use super::release::Division;
 use super::response::FailureRules;
@@ -33,6 +34,8 @@ pub struct EventContext {
     pub accrual: Accrual,
     /// Number of hosts in the cluster.
     pub hosts: usize,
+    /// The request of the job can grow after the exceeded limit that this event reports.
+    pub grows: bool,
 }
 
 impl Life {
@@ -214,6 +217,7 @@ impl Job {
             | Event::RunWanted { .. }
             | Event::Slipped { .. }
             | Event::RoomMade { .. }
+            | Event::RequestGrown { .. }
             | Event::Messaged { .. } => {}
         }
         self.accrue(moment);
@@ -429,9 +433,17 @@ impl Job {
         }
     }
 
-    /// Handles the end of an attempt that was not ended by a request.
+    /// Handles the end of an attempt that was not ended by a request. A retry with a larger request
+    /// replaces the site's action for the exceeded limit, because the job would exceed the limit
+    /// again with the same request.
     fn ended_without_request(&mut self, how: &How, outcome: &AttemptOutcome, moment: EventContext) {
-        if self.spec.rerunnable && moment.rules.requeues(how) {
+        if Growth::after(&self.spec, how).is_some() {
+            if moment.grows {
+                self.retry(moment);
+            } else {
+                self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);
+            }
+        } else if self.spec.rerunnable && moment.rules.requeues(how) {
             self.requeue_over_limit(moment)
         } else {
             self.retry_or_finish(exit_status(outcome).unwrap_or(LOST), moment)
@@ -456,11 +468,16 @@ impl Job {
 
     /// Reruns a job with a positive exit status if it has retries left; finishes all other jobs. A
     /// job that exceeded a limit usually has a negative status, and is then not rerun, because it
-    /// would exceed the limit again.
+    /// would exceed the limit again. [`Growth`] is the exception.
     fn retry_or_finish(&mut self, status: i32, moment: EventContext) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
         }
+        self.retry(moment);
+    }
+
+    /// Requeues a failed job for its next retry.
+    fn retry(&mut self, moment: EventContext) {
         self.life.retries += 1;
         self.life.forget_failed_starts();
         self.defer_start(self.spec.retry_delay, moment);

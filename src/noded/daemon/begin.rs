@@ -196,14 +196,9 @@ fn site(
     }
 }
 
-/// The directory of noded and Lanai's commands; None if the default `PATH` contains the directory,
-/// or if it cannot be determined.
+/// The directory of noded and Lanai's commands; None if it cannot be determined.
 fn commands() -> Option<PathBuf> {
-    let folder = env::program().ok()?.parent()?.to_path_buf();
-    let is_in_path = ["/usr/local/bin", "/usr/bin", "/bin"]
-        .iter()
-        .any(|usual| folder == Path::new(usual));
-    (!is_in_path).then_some(folder)
+    Some(env::program().ok()?.parent()?.to_path_buf())
 }
 
 /// A watcher of GPU use that runs the tool named in `lanai.toml`, if any. The default tool,

@@ -4,6 +4,7 @@
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
 use crate::model::refusal::Refusal;
+use crate::sched::placement::nearest_fit::Never;
 use crate::server::state::ServerState;
 use crate::wire::message::StuckJobs;
 use std::sync::Arc;
@@ -12,15 +13,22 @@ impl ServerState {
     /// Refuses a job that can never run, and names the nearest request that fits (P24). Accepts all
     /// jobs if the site disables this check, or while a configured node has never connected.
     pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
-        let setup = &self.setup;
-        if !setup.config.server.refuse_impossible || !self.has_seen_all_nodes() {
+        if !self.setup.config.server.refuse_impossible {
             return Ok(());
         }
-        let world = (&*self.cluster, &setup.policy, &setup.resources);
-        match self.possible.never(world, job, self.now) {
+        match self.never_runs(job) {
             Some(never) => Err(Refusal::out_of_bounds(&never.to_string())),
             None => Ok(()),
         }
+    }
+
+    /// Why a job can never run; None if it can run, or while a configured node has never connected.
+    pub(super) fn never_runs(&mut self, job: &Job) -> Option<Never> {
+        if !self.has_seen_all_nodes() {
+            return None;
+        }
+        let world = (&*self.cluster, &self.setup.policy, &self.setup.resources);
+        self.possible.never(world, job, self.now)
     }
 
     /// A report if none of the queued jobs can ever run; None otherwise. Also None if no job is

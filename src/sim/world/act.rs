@@ -99,6 +99,7 @@ impl World {
             settings,
             payload: Payload::Script(Vec::new()),
             environ: Vec::new(),
+            inherited: Vec::new(),
             workdir: Text::from("/"),
             submit_host: self.server.setup.host.clone(),
             arguments: Text::default(),

@@ -28,6 +28,7 @@ fn submission(number: u64, settings: Vec<AttributeSetting>) -> ClientRequest {
         settings,
         payload: Payload::Command(vec!["/bin/true".into()]),
         environ: Vec::new(),
+        inherited: Vec::new(),
         workdir: "/".into(),
         submit_host: "head".into(),
         arguments: "-- /bin/true".into(),

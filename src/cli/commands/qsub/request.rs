@@ -206,6 +206,7 @@ impl SubmissionRequest {
         if interactive {
             environment::add(&mut submission.environ, "TERM", here.var("TERM"));
         }
+        submission.inherited = environment::inherited(&here.vars, &submission.environ);
         Ok(SubmissionPlan {
             submission,
             quiet,
@@ -540,6 +541,7 @@ fn submission(
         settings,
         payload,
         environ,
+        inherited: Vec::new(),
         workdir: Text(workdir.into_os_string().into_vec()),
         submit_host: here.host.clone(),
         arguments,

@@ -3,6 +3,7 @@
 use super::LogSource::{Accounting, Node, Scheduler, Server};
 use super::{EventWriter, usage_fields};
 use crate::model::job::event::Event;
+use crate::model::job::growth::GrownResource;
 use crate::model::job::promise::SlipCause;
 use crate::model::job::suspension::SuspendMode;
 use crate::model::job::undo::UndoKind;
@@ -48,6 +49,16 @@ impl EventWriter<'_> {
             "sched",
             "slipped",
             format!("Planned start moved from {from} to {to}: {cause}"),
+        );
+    }
+
+    pub(super) fn request_grown(&mut self, attempt: u32, changes: &[GrownResource]) {
+        let grown = GrownResource::list(changes);
+        self.push(
+            Server,
+            "job",
+            "request_grown",
+            format!("The retry after attempt {attempt} requests {grown}"),
         );
     }
 

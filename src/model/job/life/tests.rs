@@ -198,3 +198,38 @@ fn a_start_confirmed_in_time_is_not_cancelled() {
     );
     assert_eq!(job.life.want, Want::Run);
 }
+
+/// A retry factor applies to its limit only, up to the number of retries, and replaces the site's
+/// action for jobs over a limit.
+#[test]
+fn a_job_with_a_retry_factor_is_retried_only_if_its_request_grows() {
+    let overran = How::Overran {
+        used: Span::seconds(2),
+        limit: Span::seconds(1),
+    };
+    let outcome_of = |how: &How, factor: &str, grows: bool| {
+        let mut job = queued();
+        let mut spec = (*job.spec).clone();
+        spec.retry = 1;
+        spec.other.insert(factor.into(), "2".into());
+        job.spec = std::sync::Arc::new(spec);
+        let mut moment = started(&mut job, 1);
+        moment.grows = grows;
+        moment.rules.walltime = crate::model::job::response::LimitAction::Requeue;
+        ended(&mut job, 1, how.clone(), None, moment);
+        (job.life.state, job.life.retries)
+    };
+    let walltime = |grows| outcome_of(&overran, "retry_walltime", grows);
+    assert_eq!(walltime(true), (JobState::Queued, 1));
+    assert_eq!(walltime(false), (JobState::Finished, 0));
+    assert_eq!(
+        outcome_of(&overran, "retry_mem", false),
+        (JobState::Queued, 0),
+        "without a factor for the walltime, the site's action applies"
+    );
+    assert_eq!(
+        outcome_of(&How::Exited(1), "retry_walltime", false),
+        (JobState::Queued, 1),
+        "other failures are retried with the same request"
+    );
+}
