@@ -112,7 +112,7 @@ impl Measurement {
     }
 }
 
-/// The attempt of a job that runs and whose node reports its usage; None for other jobs.
+/// The attempt of a running job if its node reports usage; None for other jobs.
 fn measured_run(job: &Job) -> Option<&Run> {
     let is_running = job.life.state == JobState::Running && job.life.want == Want::Run;
     job.life

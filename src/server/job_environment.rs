@@ -1,4 +1,4 @@
-//! The environment of a submitted job: that of the owner's login or that of `qsub`.
+//! The environment of a submitted job: the owner's login environment or the environment of `qsub`.
 
 use crate::model::job::Spec;
 use crate::model::job::environment::JobEnvironment;
@@ -6,8 +6,8 @@ use crate::server::setup::Setup;
 use crate::wire::message::AttributeSetting;
 use crate::wire::message::NewJob;
 
-/// Decides which environment a job gets, and adds the variables of `qsub` if the job gets that of
-/// the submission. Stores this decision as an attribute of the job, so that a change of the
+/// Decides which environment a job gets. If it is the environment of the submission, adds the
+/// variables of `qsub`. Stores this decision as an attribute of the job, so that a change of the
 /// configuration affects only later submissions.
 pub fn decide(setup: &Setup, submission: &mut NewJob) {
     let inherited = std::mem::take(&mut submission.inherited);

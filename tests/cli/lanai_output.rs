@@ -11,7 +11,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Starts a program whose output is collected.
+/// Starts a program, and collects its output.
 fn start(sandbox: &Sandbox, arguments: &[&str]) -> Child {
     let mut command = sandbox.command("lanai");
     command

@@ -1,4 +1,4 @@
-//! The environment of jobs: that of `qsub` or that of the owner's login.
+//! The environment of jobs: the environment of `qsub` or the owner's login environment.
 
 use crate::support::sandbox::{Sandbox, refused};
 use std::fs;

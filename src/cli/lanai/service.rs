@@ -135,7 +135,7 @@ fn status(path: &Path) -> Result<u8, Failure> {
 
 fn remove(path: &Path) -> Result<u8, Failure> {
     if !path.exists() {
-        exit::print("no service is installed\n".to_string())?;
+        exit::print("no service is installed\n")?;
         return Ok(0);
     }
     if logind::has_user_manager() {

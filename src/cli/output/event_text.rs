@@ -188,16 +188,7 @@ impl EventWriter<'_> {
                     by,
                 );
             }
-            Event::DeleteWanted { by, force: false } => {
-                self.push_request("delete_wanted", "Job to be deleted", by)
-            }
-            Event::DeleteWanted { by, force: true } => {
-                self.push_request(
-                    "delete_wanted",
-                    "Job to be deleted by force, without waiting for its node,",
-                    by,
-                );
-            }
+            Event::DeleteWanted { by, force } => self.delete_wanted(by, *force),
             Event::ElementsDeleted { by, indices } => {
                 self.push_request(
                     "elements_deleted",
@@ -251,6 +242,15 @@ impl EventWriter<'_> {
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => self.dependency_event(event),
         }
+    }
+
+    fn delete_wanted(&mut self, by: &str, force: bool) {
+        let text = if force {
+            "Job to be deleted by force, without waiting for its node,"
+        } else {
+            "Job to be deleted"
+        };
+        self.push_request("delete_wanted", text, by);
     }
 
     fn nodes_released(&mut self, by: &str, division: &Division) {

@@ -56,7 +56,7 @@ pub static LAUNCH: Table<Config> = Table::new(
             |c| c.launch.environment,
             |c, environment| c.launch.environment = Some(environment),
         )
-        .text("The environment of jobs: that of the owner's login, or that of qsub.")
+        .text("The environment of jobs: the owner's login environment, or the environment of qsub.")
         .default("\"submission\" in a personal installation, \"login\" in a shared one")
         .example("\"login\""),
         &key("grace", time("a time, such as \"10s\""), |c| {

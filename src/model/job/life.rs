@@ -196,19 +196,7 @@ impl Job {
             Event::Retried { highest, only, .. } => {
                 self.run_again(Again::Unsuccessful(*only), *highest, moment)
             }
-            Event::Undone {
-                action,
-                hold,
-                release,
-                subjobs,
-                ..
-            } => {
-                self.life.holds = self.life.holds.with(*hold).without(*release);
-                if *action == UndoKind::Cancel {
-                    self.restore_deleted(subjobs);
-                }
-                self.update_waiting_state(moment);
-            }
+            Event::Undone { .. } => self.undo(event, moment),
             Event::Taken { to, .. } => self.move_away(to, moment),
             Event::Moved { .. } => self.life.qtime = moment.now,
             Event::Signalled { .. }
@@ -221,6 +209,25 @@ impl Job {
             | Event::Messaged { .. } => {}
         }
         self.accrue(moment);
+    }
+
+    /// Restores the holds and the waiting state that an action of the user has changed.
+    fn undo(&mut self, event: &Event, moment: EventContext) {
+        let Event::Undone {
+            action,
+            hold,
+            release,
+            subjobs,
+            ..
+        } = event
+        else {
+            return;
+        };
+        self.life.holds = self.life.holds.with(*hold).without(*release);
+        if *action == UndoKind::Cancel {
+            self.restore_deleted(subjobs);
+        }
+        self.update_waiting_state(moment);
     }
 
     fn record_launch(&mut self, attempt: Attempt, session: u32, boot: &str) {

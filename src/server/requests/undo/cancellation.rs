@@ -1,8 +1,8 @@
 //! Undo of a deletion: jobs that had not started return to their queue, with their id, place,
 //! holds and dependencies.
 //!
-//! First all jobs are selected that can return. A job whose dependency can no longer be met cannot
-//! return, unless the other job returns, too. Then the jobs return, and afterwards their
+//! First all jobs are selected that can return. A job cannot return if a dependency can no longer
+//! be met, unless the other job returns, too. Then the jobs return, and afterwards their
 //! dependencies are restored, so that the order of the jobs does not matter.
 
 use crate::model::indices::spans::Spans;
