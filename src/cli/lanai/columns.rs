@@ -364,6 +364,6 @@ mod tests {
         let columns: Vec<&Column> = COLUMNS.iter().collect();
         let text = table(&[job], &columns, None, false);
         assert_eq!(text.lines().count(), 2);
-        assert!(text.contains("1gb") && text.contains("5m 1s"), "{text}");
+        assert!(text.contains("1gb") && text.contains("5m ago"), "{text}");
     }
 }

@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn on_a_narrow_terminal_flexible_columns_are_cut() {
         let text = render(&HEADINGS, rows(), Some(24), false);
-        let expected = "ID  NAME      DETAIL\n 7  a_long_…  Not enou…\n12  b\n";
+        let expected = "ID  NAME       DETAIL\n 7  a_long_n…  Not enou…\n12  b\n";
         assert_eq!(text, expected);
     }
 
