@@ -249,7 +249,10 @@ fn programs(sandbox: &Sandbox) -> PathBuf {
         for program in ["lanai", "schedd", "noded"] {
             fs::copy(here.join(program), copies.join(program)).unwrap();
         }
-        for program in PROGRAMS.iter().filter(|program| program.main.is_some()) {
+        let links = PROGRAMS
+            .iter()
+            .filter(|program| program.main.is_some() && program.name != "lanai");
+        for program in links {
             std::os::unix::fs::symlink("lanai", copies.join(program.name)).unwrap();
         }
     }
