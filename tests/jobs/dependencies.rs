@@ -211,7 +211,12 @@ fn invalid_or_unsatisfiable_dependencies_are_refused_at_submission() {
         "afterok:1,",
         "",
     ] {
-        assert_refused(&sandbox, depend, 2, "qsub: illegal -W value\nusage: qsub");
+        assert_refused(
+            &sandbox,
+            depend,
+            2,
+            "qsub: illegal -W value\nqsub: -W depend=",
+        );
     }
     for depend in ["on:0", "on:x", "synccount:2", "syncwith:1"] {
         assert_refused(
@@ -432,7 +437,7 @@ fn qalter_adds_all_dependencies_or_none() {
         153,
         "qalter: Unknown Job Id 999.head",
     );
-    refused(alter(""), 2, "qalter: illegal -W value\nusage:");
+    refused(alter(""), 2, "qalter: illegal -W value\nqalter: -W depend=");
     assert_eq!(
         job_status(&sandbox, &child),
         expected_status("H", "u", 20, "")

@@ -168,12 +168,12 @@ fn with_lowest_is_best_priorities_range_from_1_to_9999() {
         refused(
             sandbox.run("qsub", &["-h", "-p", wrong, "--", "true"]),
             2,
-            "qsub: illegal -p value\nusage: qsub",
+            "qsub: illegal -p value\nqsub: -p ",
         );
         refused(
             sandbox.run("qalter", &["-p", wrong, &id]),
             2,
-            "qalter: illegal -p value\nusage: qalter",
+            "qalter: illegal -p value\nqalter: -p ",
         );
     }
     assert_eq!(sandbox.job(&id)["Priority"], 5000);
