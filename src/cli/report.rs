@@ -28,6 +28,8 @@ use std::io::Write;
 
 mod cycles;
 
+pub mod estimate;
+
 mod holes;
 
 mod limits;
@@ -61,7 +63,8 @@ pub struct ReportOptions {
     /// Why each of the given jobs waits, stage by stage, and when it is expected to start
     #[arg(long, help_heading = HEADING)]
     why: bool,
-    /// When and where each waiting job starts if jobs end at their walltimes
+    /// When and where each waiting job is expected to start, as an estimated range if past jobs show
+    /// how long such jobs run
     #[arg(long, help_heading = HEADING)]
     start: bool,
     /// Priority of each of the given jobs, the components of the priority, and the next jobs before

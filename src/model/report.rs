@@ -2,6 +2,7 @@
 
 pub mod fair_share_status;
 pub mod outlook;
+pub mod past_job;
 pub mod priority_score;
 pub mod queue_place;
 pub mod share_status;

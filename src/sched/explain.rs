@@ -6,4 +6,5 @@ pub mod holes;
 pub mod limits_in_force;
 pub(in crate::sched) mod node_survey;
 pub(in crate::sched) mod obstacles;
+pub mod run_times;
 pub mod why;

@@ -5,6 +5,7 @@ pub mod calls;
 pub mod limits;
 pub mod listen;
 pub mod readers;
+mod run_times;
 pub mod scripts;
 pub mod snapshot;
 pub mod watchers;

@@ -96,6 +96,7 @@ mod tests {
             estimate: run,
             processors,
             user: 0,
+            executable: -1,
         };
         Outcome {
             job,

@@ -205,6 +205,7 @@ mod tests {
             estimate: run,
             processors,
             user,
+            executable: -1,
         };
         Outcome {
             job,

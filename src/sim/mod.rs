@@ -40,3 +40,6 @@ pub mod schedule;
 
 // Recordings of a live schedd's cycles.
 pub mod recorded;
+
+/// The accuracy of forecasts, measured on a trace.
+pub mod accuracy;

@@ -391,6 +391,7 @@ mod tests {
             estimate: run,
             processors,
             user: 1,
+            executable: -1,
         };
         Outcome {
             job,

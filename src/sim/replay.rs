@@ -10,6 +10,7 @@ use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::sched::view::plan::{Plan, Start};
+use crate::sched::view::snapshot::ClusterState;
 use std::sync::Arc;
 
 /// The start of a replayed job.
@@ -71,14 +72,28 @@ pub enum ReplayError {
     },
 }
 
-/// Replays jobs that are sorted by submission. Returns their outcomes in the order of `jobs`. After
-/// each instant, calls `progress` with the number of jobs that have started so far.
+/// The state of a replay after an instant.
+pub struct Instant<'a> {
+    /// The time of the instant.
+    pub now: Time,
+    /// The number of jobs that have been submitted so far.
+    pub submitted: usize,
+    /// The number of jobs that have started so far.
+    pub started: usize,
+    /// The jobs that started at this instant.
+    pub starts: &'a [Start],
+    /// The cluster, with the waiting and the running jobs.
+    pub cluster: &'a ClusterState,
+}
+
+/// Replays jobs that are sorted by submission. Returns their outcomes in the order of `jobs`. Calls
+/// `observe` after each instant.
 pub fn run(
     jobs: &[TraceJob],
     machine: NodeBatch,
     config: &Config,
     policy: &Policy,
-    mut progress: impl FnMut(usize),
+    mut observe: impl FnMut(&Instant),
 ) -> Result<Vec<Outcome>, ReplayError> {
     let mut replay = Replay {
         jobs,
@@ -91,8 +106,15 @@ pub fn run(
     };
     let mut last = None;
     while let Some(now) = replay.next() {
-        last = replay.process_instant(now)?.or(last);
-        progress(replay.started);
+        let plan = replay.process_instant(now)?;
+        observe(&Instant {
+            now,
+            submitted: replay.submitted,
+            started: replay.started,
+            starts: plan.as_ref().map_or(&[], |plan| &plan.starts),
+            cluster: replay.cluster.state(),
+        });
+        last = plan.or(last);
     }
     replay.finish(last)
 }
@@ -193,7 +215,7 @@ fn time_of(seconds: i64) -> Time {
 }
 
 /// A job's index in the trace.
-fn index_of(id: JobId) -> usize {
+pub(super) fn index_of(id: JobId) -> usize {
     id.number as usize - 1
 }
 

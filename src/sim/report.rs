@@ -1,5 +1,6 @@
 //! Reports of a replay: a summary as text or JSON, and a list of starts.
 
+use super::accuracy::Accuracy;
 use super::machine::NodeBatch;
 use super::metrics::{Metrics, Spread, Users};
 use super::replay::{Outcome, Via};
@@ -22,6 +23,9 @@ pub struct Summary {
     /// The metrics of the schedule.
     #[serde(flatten)]
     pub metrics: Metrics,
+    /// The accuracy of predicted starts, if it was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<Accuracy>,
 }
 
 /// The text form: one metric per line, with units.
@@ -62,8 +66,44 @@ impl fmt::Display for Summary {
         )?;
         line(f, "makespan", &format!("{} s", m.makespan))?;
         line(f, "users' wait", &users(&m.user_wait, " s"))?;
-        line(f, "users' slowdown", &users(&m.user_bounded_slowdown, ""))
+        line(f, "users' slowdown", &users(&m.user_bounded_slowdown, ""))?;
+        match &self.accuracy {
+            Some(accuracy) => write_accuracy(f, accuracy),
+            None => Ok(()),
+        }
     }
+}
+
+fn write_accuracy(f: &mut fmt::Formatter, accuracy: &Accuracy) -> fmt::Result {
+    let Accuracy {
+        predictions,
+        within_range,
+        median_wait_s,
+        median_range_s,
+        median_start_error_s,
+        median_start_error_by_walltimes_s,
+        run_times,
+        median_run_time_error_s,
+        median_run_time_error_by_walltimes_s,
+    } = accuracy;
+    line(
+        f,
+        "predicted starts",
+        &format!(
+            "{predictions}: {:.1} % within the range, median width {median_range_s:.0} s, median \
+             error {median_start_error_s:.0} s (walltimes only: \
+             {median_start_error_by_walltimes_s:.0} s), median wait {median_wait_s:.0} s",
+            100.0 * within_range
+        ),
+    )?;
+    line(
+        f,
+        "predicted run times",
+        &format!(
+            "{run_times}: median error {median_run_time_error_s:.0} s (walltimes: \
+             {median_run_time_error_by_walltimes_s:.0} s)"
+        ),
+    )
 }
 
 fn line(f: &mut fmt::Formatter, name: &str, value: &str) -> fmt::Result {

@@ -36,6 +36,8 @@ pub struct Record {
     pub estimate: i64,
     /// Field 12: the user number.
     pub user: i64,
+    /// Field 14: the number of the executable.
+    pub executable: i64,
     /// Whether a field of the line, used or not, has a fraction. Fractions are cut off.
     pub truncated: bool,
 }
@@ -185,6 +187,8 @@ fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
         _,
         _,
         user,
+        _,
+        executable,
         ..,
     ] = numbers;
     Ok(Record {
@@ -196,6 +200,7 @@ fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
         requested,
         estimate,
         user,
+        executable,
         truncated,
     })
 }
@@ -251,6 +256,7 @@ mod tests {
             requested,
             estimate,
             user,
+            executable: _,
             truncated,
         } = record;
         assert_eq!(

@@ -20,6 +20,8 @@ pub struct TraceJob {
     pub processors: u32,
     /// The user's number; -1 if unknown.
     pub user: i64,
+    /// The number of the executable; -1 if unknown.
+    pub executable: i64,
 }
 
 /// The number of records that each rule changed or dropped, in the order of the rules.
@@ -151,6 +153,7 @@ fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJo
         estimate,
         processors: requested as u32,
         user: record.user,
+        executable: record.executable,
     })
 }
 
@@ -201,6 +204,7 @@ mod tests {
             estimate,
             processors,
             user: 5,
+            executable: -1,
         };
         let wanted = [
             job(9, 4, 10, 20, 8),

@@ -206,7 +206,7 @@ impl World {
         );
         match outlook.of(id)?.prospect {
             Prospect::Starts { at, .. } => Some(at),
-            Prospect::Waits(_) | Prospect::Beyond => None,
+            Prospect::Waits(_) | Prospect::Beyond | Prospect::Unknown(_) => None,
         }
     }
 

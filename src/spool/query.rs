@@ -19,6 +19,7 @@ mod accounts;
 mod elements;
 mod offer;
 mod queues_and_nodes;
+mod run_times;
 mod search;
 
 /// Maximum number of jobs, accounting records, totals or cycles in one part of an answer.

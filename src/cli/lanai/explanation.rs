@@ -28,6 +28,9 @@ pub fn data(explanation: &Value) -> Value {
         "jobs_ahead": explanation["rank"]["before"],
         "jobs_waiting": explanation["rank"]["waiting"],
         "expected_start": time(&estimated["start"]),
+        "earliest_start": time(&estimated["earliest"]),
+        "latest_start": time(&estimated["latest"]),
+        "run_time": run_time(&explanation["run_time"]),
         "expected_end": time(&estimated["end"]),
         "expected_nodes": list(&estimated["nodes"], Value::clone),
         "planned_start": time(&promise["start"]),
@@ -51,6 +54,20 @@ pub fn data(explanation: &Value) -> Value {
             "first_nodes": rejection["named"],
         })),
         "walltime_seconds_to_start_now": explanation["walltime_to_start_now"],
+    })
+}
+
+/// The predicted run time; null without past jobs like this one.
+fn run_time(estimate: &Value) -> Value {
+    if estimate.is_null() {
+        return Value::Null;
+    }
+    json!({
+        "past_jobs_with_same": estimate["like"],
+        "past_jobs": estimate["jobs"],
+        "median_seconds": estimate["median"],
+        "p90_seconds": estimate["p90"],
+        "longest_seconds": estimate["longest"],
     })
 }
 

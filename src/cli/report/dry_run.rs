@@ -1,6 +1,6 @@
 //! `qsub --dry-run`: checks a job and predicts when and where it starts, without submitting it.
 
-use super::{ask, counted, nodes};
+use super::{ask, counted, estimate, nodes};
 use crate::cli::client::exit::{self, Failure};
 use crate::model::report::outlook::{Explanation, Prospect};
 use crate::model::time::Time;
@@ -46,14 +46,25 @@ fn prediction_text(explanation: &Explanation, held: bool, server: &ServerFacts) 
             } else {
                 format!("at {}", ctime(*at, server))
             };
+            let end = match *end {
+                Time::NEVER => "; its end is unknown, because it has no walltime".to_string(),
+                end => format!(", and end by {}", ctime(end, server)),
+            };
+            let range = explanation.range.map_or(String::new(), |range| {
+                let now = server.clock.wall(explanation.horizon.from);
+                format!(" {}", estimate::range(range, server, now))
+            });
             writeln!(
                 out,
-                "{subject} start {start} on {}, and end by {}.",
-                nodes(names),
-                ctime(*end, server)
+                "{subject} start {start}{range} on {}{end}.",
+                nodes(names)
             )
         }
         Prospect::Waits(_) => writeln!(out, "{subject} not start."),
+        Prospect::Unknown(job) => {
+            let unknown = estimate::unknown(&job.full(&server.name));
+            writeln!(out, "{subject} not start at once; {unknown}.")
+        }
         Prospect::Beyond => {
             let horizon = explanation.horizon;
             writeln!(
@@ -64,6 +75,9 @@ fn prediction_text(explanation: &Explanation, held: bool, server: &ServerFacts) 
             )
         }
     };
+    if let Some(run_time) = &explanation.run_time {
+        let _ = writeln!(out, "Run time: {}.", estimate::run_time(run_time));
+    }
     if let Some(reason) = &explanation.reason {
         let heading = if explanation.needs_change() {
             "Starts if"
@@ -119,6 +133,8 @@ mod tests {
             overtakers: vec![],
             way: None,
             fair_share: None,
+            range: None,
+            run_time: None,
         };
         let text = |explanation, held| prediction_text(&explanation, held, &example::server());
         assert!(

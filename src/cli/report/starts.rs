@@ -1,11 +1,11 @@
 //! `qstat --start`: the predicted starts of waiting jobs. Corresponds to Maui's `showstart`.
 
-use super::{ReportContext, counted, nodes};
+use super::{ReportContext, counted, estimate, nodes};
 use crate::cli::client::exit::Failure;
 use crate::cli::output::table::FixedColumn::{Left, Rest};
 use crate::cli::output::table::push_line;
 use crate::model::job_id::JobId;
-use crate::model::report::outlook::{Horizon, JobForecast, Prospect};
+use crate::model::report::outlook::{Horizon, JobForecast, Prospect, StartRange};
 use crate::model::time::Time;
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::comment;
@@ -90,7 +90,7 @@ impl StartTable<'_> {
         let mut rows = Vec::new();
         for foreseen in &self.foreseen {
             let (id, owner) = (foreseen.job.full(name), self.owner(foreseen.job));
-            rows.push((id, owner, self.prospect(&foreseen.prospect)));
+            rows.push((id, owner, self.prospect(foreseen)));
         }
         for record in &self.others {
             let (id, owner) = (record.job.id.full(name), &*record.job.owner.user);
@@ -122,20 +122,35 @@ impl StartTable<'_> {
         timestamp::ctime(self.context.wall(time)).to_string()
     }
 
-    /// Two cells for a waiting job: the predicted start, and the end with the nodes. If the
-    /// forecast contains no start, the first cell is `--`, and the second gives the reason.
-    fn prospect(&self, prospect: &Prospect) -> (String, String) {
-        match prospect {
+    /// Two cells for a waiting job: the predicted start, and the end with the nodes and the
+    /// estimated range of the start. If the forecast contains no start, the first cell is `--`, and
+    /// the second gives the reason.
+    fn prospect(&self, foreseen: &JobForecast) -> (String, String) {
+        let none = || "--".to_string();
+        match &foreseen.prospect {
             Prospect::Starts {
                 at,
                 end,
                 nodes: names,
             } => {
-                let end = format!("{:24} {}", self.moment(*end), nodes(names));
-                (self.moment(*at), end)
+                let end = match *end {
+                    Time::NEVER => "unknown (no walltime)".to_string(),
+                    end => self.moment(end),
+                };
+                let mut rest = format!("{end:24} {}", nodes(names));
+                if let Some(range) = foreseen.range {
+                    let context = self.context;
+                    let range = estimate::range(range, &context.server, context.now);
+                    let _ = write!(rest, " {range}");
+                }
+                (self.moment(*at), rest)
             }
-            Prospect::Waits(reason) => ("--".to_string(), reason.to_string()),
-            Prospect::Beyond => ("--".to_string(), self.beyond()),
+            Prospect::Waits(reason) => (none(), reason.to_string()),
+            Prospect::Beyond => (none(), self.beyond()),
+            Prospect::Unknown(job) => (
+                none(),
+                estimate::unknown(&job.full(&self.context.server.name)),
+            ),
         }
     }
 
@@ -194,7 +209,11 @@ impl StartTable<'_> {
         match &foreseen.prospect {
             Prospect::Starts { .. } => attributes.add(
                 "estimated",
-                AttributeDisplay::Data(data(&self.context.server, &foreseen.prospect)),
+                AttributeDisplay::Data(data(
+                    &self.context.server,
+                    &foreseen.prospect,
+                    foreseen.range,
+                )),
             ),
             Prospect::Waits(reason) => {
                 attributes.text("code", reason.code());
@@ -204,23 +223,39 @@ impl StartTable<'_> {
                 attributes.text("code", "beyond");
                 attributes.text("comment", self.beyond());
             }
+            Prospect::Unknown(job) => {
+                let job = job.full(&self.context.server.name);
+                attributes.text("code", "unknown_end");
+                attributes.text("comment", estimate::unknown(&job));
+            }
         }
         attributes
     }
 }
 
-/// The predicted start, end and nodes as JSON. Each time is given in PBS's format and in seconds
-/// since 1970. Null if the forecast contains no start.
-pub fn data(server: &ServerFacts, prospect: &Prospect) -> serde_json::Value {
+/// The predicted start, end and nodes as JSON, and the estimated range of the start, if any. Each
+/// time is given in PBS's format and in seconds since 1970; an unknown end is null. Null if the
+/// forecast contains no start.
+pub fn data(
+    server: &ServerFacts,
+    prospect: &Prospect,
+    range: Option<StartRange>,
+) -> serde_json::Value {
     let Prospect::Starts { at, end, nodes } = prospect else {
         return serde_json::Value::Null;
     };
-    let (at, end) = (server.clock.wall(*at), server.clock.wall(*end));
-    json!({
-        "start_time": timestamp::ctime(at).to_string(),
-        "end_time": timestamp::ctime(end).to_string(),
-        "start": at.0,
-        "end": end.0,
+    let wall = |time: Time| server.clock.wall(time);
+    let end = Some(*end).filter(|end| *end != Time::NEVER).map(wall);
+    let mut value = json!({
+        "start_time": timestamp::ctime(wall(*at)).to_string(),
+        "end_time": end.map(|end| timestamp::ctime(end).to_string()),
+        "start": wall(*at).0,
+        "end": end.map(|end| end.0),
         "nodes": nodes,
-    })
+    });
+    if let Some(range) = range {
+        value["earliest"] = wall(range.earliest).0.into();
+        value["latest"] = wall(range.latest).0.into();
+    }
+    value
 }

@@ -15,9 +15,50 @@ pub struct JobForecast {
     pub job: JobId,
     /// Forecast for the job.
     pub prospect: Prospect,
+    /// Range of the start; None if the forecast contains no start, or if no run times of past jobs
+    /// contribute to it.
+    #[serde(default)]
+    pub range: Option<StartRange>,
 }
 
-/// Forecast for a job, if no user intervenes and every job runs until the end of its walltime.
+/// Estimated range of a start. It is an estimate, because the run times of past jobs predict the
+/// run times of running and waiting jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartRange {
+    /// Start if the jobs ahead run as short as the shortest tenth of the past jobs like them.
+    pub earliest: Time,
+    /// Start if the jobs ahead run as long as the longest tenth of the past jobs like them.
+    pub latest: Time,
+}
+
+/// Run time of a job, predicted from past jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTimeEstimate {
+    /// Past jobs from which the run time is predicted.
+    pub basis: EstimateBasis,
+    /// Run time that half of these jobs did not exceed.
+    pub median: Span,
+    /// Run time that nine tenths of these jobs did not exceed.
+    pub long: Span,
+    /// Run time of the longest of these jobs.
+    pub longest: Span,
+}
+
+/// Past jobs from which the run time of a job is predicted, with their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EstimateBasis {
+    /// Jobs of the same user with the same name.
+    Name(u64),
+    /// Jobs of the same user with the same script or command.
+    Program(u64),
+    /// Jobs of the same user with the same number of processors.
+    Size(u64),
+    /// Jobs of all users: the shares of their walltimes that they used.
+    Walltimes(u64),
+}
+
+/// Forecast for a job, if no user intervenes and every job runs as long as past jobs like it,
+/// or, without such jobs, until the end of its walltime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prospect {
     /// The job starts.
@@ -33,6 +74,9 @@ pub enum Prospect {
     Waits(Reason),
     /// The job does not start within the [`Horizon`].
     Beyond,
+    /// The start depends on the end of this job, which has neither a walltime nor past jobs like
+    /// it.
+    Unknown(JobId),
 }
 
 /// Range of the simulation.
@@ -176,6 +220,12 @@ pub struct Explanation {
     pub shorter: Option<Span>,
     /// Forecast for the job.
     pub prospect: Prospect,
+    /// Range of the start, as in [`JobForecast::range`].
+    #[serde(default)]
+    pub range: Option<StartRange>,
+    /// Predicted run time of the job; None without past jobs like it.
+    #[serde(default)]
+    pub run_time: Option<RunTimeEstimate>,
     /// Range of the simulation that made the forecast.
     pub horizon: Horizon,
     /// Number of starts in the forecast before the start of this job; all starts if this job does

@@ -1,12 +1,14 @@
 //! The forecast: runs the cycle on a copy of the state, from one event to the next. Each job is
-//! assumed to end at the end of its walltime, and an overdue job at once.
+//! assumed to end after its predicted run time ([`RunTimes`]), without a prediction at the end of
+//! its walltime, and an overdue job at once. The cycles plan with walltimes, as they do in reality.
 
+use super::run_times::RunTimes;
 use crate::model::job::NodeShare;
 use crate::model::job::array::SubjobState;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
-use crate::model::report::outlook::{Horizon, JobForecast, Prospect};
+use crate::model::report::outlook::{Horizon, JobForecast, Prospect, StartRange};
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
 use crate::sched::placement::cycle_cache::CycleCache;
@@ -70,24 +72,80 @@ impl Outlook {
     }
 }
 
-/// Runs the forecast until all jobs have started, no more events can happen, or the budget is used
-/// up. The result depends only on the arguments.
-pub fn run(state: ClusterState, policy: &Policy, now: Time, budget: Budget) -> Outlook {
-    foresee(state, policy, now, budget, |_| false)
+/// The predictions for running and waiting jobs, and how pessimistic they are.
+#[derive(Clone, Copy, Debug)]
+struct Assumption<'a> {
+    run_times: &'a RunTimes,
+    /// The fraction of past jobs that ran at most as long as a job is assumed to run.
+    quantile: f64,
 }
 
-/// Runs the forecast like [`run`], but ends it when `job` starts or, if `job` is an array, when its
-/// first subjob starts.
-pub fn run_until(
-    state: ClusterState,
+/// The quantiles of run times for the expected start, the earliest and the latest start.
+const EXPECTED: f64 = 0.5;
+const SHORT: f64 = 0.1;
+const LONG: f64 = 0.9;
+
+/// Runs the forecast until all jobs have started, no more events can happen, or the budget is used
+/// up. Each job runs until the end of its walltime. The result depends only on the arguments.
+pub fn run(state: ClusterState, policy: &Policy, now: Time, budget: Budget) -> Outlook {
+    estimate(&state, policy, now, budget, &RunTimes::default(), None)
+}
+
+/// Runs the forecast like [`run`] with predicted run times. If `last` is a job, ends the forecast
+/// when this job starts or, for an array, when its first subjob starts. If run times of past jobs
+/// contribute, each start has a range.
+pub fn estimate(
+    state: &ClusterState,
     policy: &Policy,
     now: Time,
     budget: Budget,
-    job: JobId,
+    run_times: &RunTimes,
+    last: Option<JobId>,
 ) -> Outlook {
-    foresee(state, policy, now, budget, |start| {
-        start.job == job || start.job.parent() == Some(job)
-    })
+    let foresee = |quantile| {
+        let assumption = Assumption {
+            run_times,
+            quantile,
+        };
+        foresee(state.clone(), policy, now, budget, assumption, |start| {
+            last.is_some_and(|last| start.job == last || start.job.parent() == Some(last))
+        })
+    };
+    let mut expected = foresee(EXPECTED);
+    if run_times.use_history() {
+        expected.add_ranges(&foresee(SHORT), &foresee(LONG));
+    }
+    expected
+}
+
+impl Outlook {
+    /// Sets the range of each start: from the earliest to the latest start in the three forecasts.
+    /// More resources may delay a job, because another job takes them, so the order of the three
+    /// starts is not known.
+    fn add_ranges(&mut self, short: &Outlook, long: &Outlook) {
+        let [short, long] = [short, long].map(Outlook::start_times);
+        for foreseen in &mut self.starts {
+            let Prospect::Starts { at, .. } = foreseen.prospect else {
+                continue;
+            };
+            let others = [short.get(&foreseen.job), long.get(&foreseen.job)];
+            let all = || others.into_iter().flatten().copied().chain([at]);
+            foreseen.range = Some(StartRange {
+                earliest: all().min().unwrap_or(at),
+                latest: all().max().unwrap_or(at),
+            });
+        }
+    }
+
+    fn start_times(&self) -> BTreeMap<JobId, Time> {
+        let mut times = BTreeMap::new();
+        for foreseen in &self.starts {
+            if let Prospect::Starts { at, .. } = foreseen.prospect {
+                times.entry(foreseen.job).or_insert(at);
+            }
+        }
+        times
+    }
 }
 
 fn foresee(
@@ -95,9 +153,11 @@ fn foresee(
     policy: &Policy,
     now: Time,
     budget: Budget,
+    assumption: Assumption,
     is_last: impl Fn(&Start) -> bool,
 ) -> Outlook {
     let mut forecast = ForecastRun {
+        ends: PredictedEnds::of_running(&state, assumption, now),
         state,
         starts: Vec::new(),
         looks: 0,
@@ -114,13 +174,14 @@ fn foresee(
         cycles += 1;
         forecast.carry_out(policy, &plan);
         let next = forecast.next_moment(&plan);
+        let unknown = forecast.unknown_end(next);
         let is_seen =
             next.is_none() || forecast.state.is_idle() || plan.starts.iter().any(&is_last);
         let is_spent = cycles >= budget.cycles
             || forecast.starts.len() >= budget.starts
             || forecast.looks >= budget.looks;
         at = match next {
-            Some(moment) if !is_seen && !is_spent => {
+            Some(moment) if !is_seen && !is_spent && unknown.is_none() => {
                 forecast.end_jobs(moment);
                 moment
             }
@@ -131,8 +192,9 @@ fn foresee(
                     cycles,
                     is_whole: is_seen,
                 };
+                let unknown = unknown.filter(|_| !is_seen);
                 return Outlook {
-                    rest: forecast.rest(&plan, is_seen),
+                    rest: forecast.rest(&plan, is_seen, unknown),
                     starts: forecast.starts,
                     horizon,
                 };
@@ -142,8 +204,9 @@ fn foresee(
 }
 
 /// The state of a forecast.
-struct ForecastRun {
+struct ForecastRun<'a> {
     state: ClusterState,
+    ends: PredictedEnds<'a>,
     starts: Vec<JobForecast>,
     looks: usize,
     /// The jobs that were backfilled on resources of planned starts, each with its rank, its class
@@ -154,7 +217,7 @@ struct ForecastRun {
     stopped: BTreeSet<JobId>,
 }
 
-impl ForecastRun {
+impl ForecastRun<'_> {
     fn carry_out(&mut self, policy: &Policy, plan: &Plan) {
         self.looks += plan.considered;
         self.state.take_over(plan);
@@ -166,6 +229,7 @@ impl ForecastRun {
                     victim.by,
                     plan.now,
                 );
+                self.ends.forget(victim.job);
                 self.stopped.insert(victim.job);
             } else if victim.action.ends_attempt() {
                 self.requeue_or_end(victim.job);
@@ -184,6 +248,7 @@ impl ForecastRun {
             let foreseen = JobForecast {
                 job: resume.job,
                 prospect,
+                range: None,
             };
             self.starts
                 .extend((!self.stopped.contains(&resume.job)).then_some(foreseen));
@@ -199,14 +264,16 @@ impl ForecastRun {
                 self.state.set_candidate(start.job, candidate);
             }
             self.state.set_subjob_state(start.job, SubjobState::Begun);
+            self.ends.predict(start.job, plan.now, plan.now);
             let prospect = Prospect::Starts {
                 at: plan.now,
-                end: start.until,
+                end: self.ends.latest(start.job, start.until),
                 nodes: nodes_of(start),
             };
             self.starts.push(JobForecast {
                 job: start.job,
                 prospect,
+                range: None,
             });
         }
     }
@@ -229,6 +296,7 @@ impl ForecastRun {
     /// Requeues a preempted job that the forecast has backfilled; any other preempted job ends.
     fn requeue_or_end(&mut self, job: JobId) {
         self.state.vacate(job);
+        self.ends.forget(job);
         if let Some((rank, class, since)) = self.backfilled.remove(&job) {
             self.state.enqueue_as(job, rank, &class, since);
         }
@@ -238,26 +306,49 @@ impl ForecastRun {
     fn next_moment(&self, plan: &Plan) -> Option<Time> {
         let soonest = plan.now + Span(1);
         let end = self.state.ends.first().map(|&(end, _)| end.max(soonest));
+        let predicted = self.ends.first().map(|end| end.max(soonest));
         // Preempted jobs have released resources, so the next cycle is due at once.
         let released = plan.preempts.first().map(|_| soonest);
-        [end, released, plan.next.filter(|&next| next >= soonest)]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            end,
+            predicted,
+            released,
+            plan.next.filter(|&next| next >= soonest),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The running job at whose end the next event would happen, if that end is unknown: the state
+    /// only has the default walltime of the policy.
+    fn unknown_end(&self, next: Option<Time>) -> Option<JobId> {
+        let next = next?;
+        let ends_by_default = |job: &&JobId| {
+            let running = self.state.running.get(job);
+            running.is_some_and(|running| running.until <= next)
+        };
+        self.ends.unknown.iter().find(ends_by_default).copied()
     }
 
     fn end_jobs(&mut self, moment: Time) {
+        while let Some(job) = self.ends.take_ended(moment) {
+            self.state.vacate(job);
+            self.state.set_subjob_state(job, SubjobState::Ended(0));
+        }
         while let Some(&(end, job)) = self.state.ends.first()
             && end <= moment
         {
+            self.ends.forget(job);
             self.state.vacate(job);
             self.state.set_subjob_state(job, SubjobState::Ended(0));
         }
     }
 
     /// The jobs that still wait. Each has its reason if the forecast is complete (`is_seen`) or the
-    /// job can never run, otherwise [`Prospect::Beyond`].
-    fn rest(&self, last: &Plan, is_seen: bool) -> Vec<JobForecast> {
+    /// job can never run, otherwise [`Prospect::Beyond`]; or [`Prospect::Unknown`] if the forecast
+    /// ended because the end of the job `unknown` is unknown.
+    fn rest(&self, last: &Plan, is_seen: bool, unknown: Option<JobId>) -> Vec<JobForecast> {
         let reasons: BTreeMap<_, &Reason> = last
             .verdicts
             .iter()
@@ -265,7 +356,7 @@ impl ForecastRun {
             .collect();
         let prospect = |reason: Option<&&Reason>| match reason {
             Some(reason) if is_seen || reason.is_never() => Prospect::Waits((*reason).clone()),
-            _ => Prospect::Beyond,
+            _ => unknown.map_or(Prospect::Beyond, Prospect::Unknown),
         };
         let mut rest = Vec::new();
         for (&id, class) in &self.state.classes {
@@ -279,7 +370,11 @@ impl ForecastRun {
                 } else {
                     of_class.clone()
                 };
-                rest.push(JobForecast { job, prospect });
+                rest.push(JobForecast {
+                    job,
+                    prospect,
+                    range: None,
+                });
             }
         }
         rest.sort_by_key(|foreseen| foreseen.job);
@@ -301,12 +396,87 @@ fn distinct(shares: &[NodeShare]) -> Vec<String> {
         .collect()
 }
 
+/// The predicted ends of running jobs that end before their walltime, and the running jobs with an
+/// unknown end.
+struct PredictedEnds<'a> {
+    assumption: Assumption<'a>,
+    ends: BTreeSet<(Time, JobId)>,
+    by_job: BTreeMap<JobId, Time>,
+    /// The jobs with neither a walltime nor a prediction.
+    unknown: BTreeSet<JobId>,
+}
+
+impl<'a> PredictedEnds<'a> {
+    fn of_running(state: &ClusterState, assumption: Assumption<'a>, now: Time) -> Self {
+        let mut ends = PredictedEnds {
+            assumption,
+            ends: BTreeSet::new(),
+            by_job: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+        };
+        for &(_, job) in &state.ends {
+            let started = assumption.run_times.of(job).and_then(|of| of.started);
+            ends.predict(job, started.unwrap_or(now), now);
+        }
+        ends
+    }
+
+    /// Notes the predicted end of a job. A job whose prediction is its walltime has no entry: it
+    /// ends with its walltime, which the state knows.
+    fn predict(&mut self, job: JobId, started: Time, now: Time) {
+        let Some(prediction) = self.assumption.run_times.of(job) else {
+            return;
+        };
+        match prediction.run_time(self.assumption.quantile, now.since(started)) {
+            None => drop(self.unknown.insert(job)),
+            Some(run_time) if Some(run_time) == prediction.walltime => (),
+            Some(run_time) => {
+                let end = started + run_time;
+                self.ends.insert((end, job));
+                self.by_job.insert(job, end);
+            }
+        }
+    }
+
+    fn forget(&mut self, job: JobId) {
+        self.unknown.remove(&job);
+        if let Some(end) = self.by_job.remove(&job) {
+            self.ends.remove(&(end, job));
+        }
+    }
+
+    fn first(&self) -> Option<Time> {
+        self.ends.first().map(|&(end, _)| end)
+    }
+
+    fn take_ended(&mut self, moment: Time) -> Option<JobId> {
+        let &(end, job) = self.ends.first()?;
+        (end <= moment).then(|| {
+            self.forget(job);
+            job
+        })
+    }
+
+    /// The end of a job that starts: of its walltime, or the predicted end of a job without a
+    /// walltime; [`Time::NEVER`] if neither is known.
+    fn latest(&self, job: JobId, until: Time) -> Time {
+        match self.assumption.run_times.of(job) {
+            Some(prediction) if prediction.walltime.is_none() => {
+                self.by_job.get(&job).copied().unwrap_or(Time::NEVER)
+            }
+            _ => until,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::job::preemption::PreemptAction;
     use crate::model::policy::preemption::{PreemptMode, PreemptTrigger, PreemptionPolicy};
     use crate::model::policy::{Filling, Precedence, PriorityOrder};
+    use crate::model::report::past_job::JobTraits;
+    use crate::sched::explain::run_times::{RunTimeHistory, RunTimePrediction};
     use crate::sched::fixture::{TestCluster, cluster};
 
     fn foreseen(fixture: &TestCluster, budget: Budget) -> Outlook {
@@ -326,6 +496,7 @@ mod tests {
                     }
                     Prospect::Waits(reason) => format!("{} {}", foreseen.job, reason.code()),
                     Prospect::Beyond => format!("{} beyond", foreseen.job),
+                    Prospect::Unknown(of) => format!("{} unknown because of {of}", foreseen.job),
                 });
         text.collect::<Vec<_>>().join("; ")
     }
@@ -347,17 +518,79 @@ mod tests {
         assert!(outlook.horizon.is_whole);
         assert_eq!(outlook.of(JobId::job(5)).unwrap().job, JobId::job(5));
         assert_eq!(outlook.of(JobId::job(1)), None, "the job runs");
-        let until = run_until(
-            fixture.state.clone(),
+        let until = estimate(
+            &fixture.state,
             &fixture.policy,
             fixture.now,
             Budget::default(),
-            JobId::job(2),
+            &RunTimes::default(),
+            Some(JobId::job(2)),
         );
         assert_eq!(
             text(&until).split("; ").take(3).collect::<Vec<_>>(),
             ["3 at 0 on n2", "2 at 100 on n1,n2", "4 amount.ncpus"]
         );
+    }
+
+    /// The prediction for a job of a user whose past jobs had these run times, in seconds.
+    fn prediction(past: &[i64], walltime: Option<i64>, started: Option<i64>) -> RunTimePrediction {
+        let traits = |walltime: Option<i64>| JobTraits {
+            user: "ann".into(),
+            name: "a".into(),
+            program: None,
+            processors: 1,
+            walltime: walltime.map(Span::seconds),
+        };
+        let mut history = RunTimeHistory::default();
+        for run_time in past {
+            history.add(&traits(None), Span::seconds(*run_time));
+        }
+        let started = started.map(|started| Time(started * 1000));
+        history.predict(&traits(walltime), started)
+    }
+
+    fn estimated(fixture: &TestCluster, run_times: &RunTimes) -> Outlook {
+        let (state, policy) = (&fixture.state, &fixture.policy);
+        estimate(
+            state,
+            policy,
+            fixture.now,
+            Budget::default(),
+            run_times,
+            None,
+        )
+    }
+
+    #[test]
+    fn past_run_times_give_an_earlier_start_and_its_range() {
+        let fixture = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 100)
+            .queued(2, "select=1:ncpus=4 walltime=50");
+        let mut run_times = RunTimes::default();
+        let past: Vec<i64> = (1..=10).map(|number| number * 9).collect();
+        run_times.insert(JobId::job(1), prediction(&past, Some(100), Some(0)));
+        let outlook = estimated(&fixture, &run_times);
+        assert_eq!(text(&outlook), "2 at 45 on n1");
+        let range = outlook.starts[0]
+            .range
+            .map(|range| (range.earliest.0, range.latest.0));
+        assert_eq!(range, Some((9_000, 81_000)));
+    }
+
+    #[test]
+    fn a_start_after_a_job_without_walltime_and_past_jobs_is_unknown() {
+        let fixture = cluster("2 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 5 * 365 * 86_400)
+            .running(2, "select=1:ncpus=4", "n2", 100)
+            .queued(3, "select=1:ncpus=4 walltime=50")
+            .queued(4, "select=2:ncpus=4 walltime=50");
+        let mut run_times = RunTimes::default();
+        run_times.insert(JobId::job(1), prediction(&[], None, Some(0)));
+        let outlook = estimated(&fixture, &run_times);
+        assert_eq!(text(&outlook), "3 at 100 on n2; 4 unknown because of 1");
+        run_times.insert(JobId::job(1), prediction(&[300; 3], None, Some(0)));
+        let outlook = estimated(&fixture, &run_times);
+        assert_eq!(text(&outlook), "3 at 100 on n2; 4 at 300 on n1,n2");
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::sched::view::snapshot::ClusterState;
 const MAX_COUNTED: u64 = 500_000;
 
 /// Explains why a job waits; None for a job that does not wait. `outlook` is a forecast that begins
-/// with `state` at `now`. The field `overtakers` stays empty; schedd fills it.
+/// with `state` at `now`. The fields `overtakers` and `run_time` stay empty;
+/// schedd fills them.
 pub fn explain(
     state: &ClusterState,
     policy: &Policy,
@@ -56,6 +57,8 @@ pub fn explain(
         shorter: found.shorter,
         ahead: ahead(&outlook.starts, place),
         prospect,
+        range: outlook.of(job).and_then(|foreseen| foreseen.range),
+        run_time: None,
         horizon: outlook.horizon,
         occupants,
         more,

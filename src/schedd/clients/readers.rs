@@ -7,6 +7,7 @@
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::sched::explain::run_times::RunTimeHistory;
 use crate::schedd::clients::snapshot::ForecastTask;
 use crate::server::caller::Caller;
 use crate::spool::query::Viewer;
@@ -293,7 +294,12 @@ fn answer(
         ReaderQuery::Spool(question) => reader.answer(&question, viewer, each),
         ReaderQuery::Ahead(task) => {
             let server = reader.answer(&Question::Server, viewer, each);
-            server.and_then(|()| task.answer(&mut |part| each(ClientAnswer::Ahead(part))))
+            let past_jobs = server.and_then(|()| reader.past_jobs());
+            past_jobs
+                .map(|jobs| RunTimeHistory::new(&jobs))
+                .and_then(|history| {
+                    task.answer(&history, &mut |part| each(ClientAnswer::Ahead(part)))
+                })
         }
     };
     let last = match answered {

@@ -19,10 +19,11 @@ use crate::sched::explain::fair_share_status;
 use crate::sched::explain::forecast::{self, Budget, Outlook};
 use crate::sched::explain::holes;
 use crate::sched::explain::limits_in_force::limits_in_force;
+use crate::sched::explain::run_times::{RunTimeHistory, RunTimePrediction, RunTimes};
 use crate::sched::explain::why;
 use crate::sched::priority::queue_order::QueueOrder;
 use crate::sched::view::snapshot::ClusterState;
-use crate::schedd::clients::limits;
+use crate::schedd::clients::{limits, run_times};
 use crate::server::caller::Caller;
 use crate::server::state::ServerState;
 use crate::sys::clock::monotonic;
@@ -59,7 +60,9 @@ pub struct Snapshot {
     state: ClusterState,
     policy: Policy,
     now: Time,
-    outlook: OnceLock<Outlook>,
+    /// The unfinished jobs and their requests.
+    jobs: Vec<Arc<Job>>,
+    outlook: OnceLock<(RunTimes, Outlook)>,
 }
 
 impl Snapshot {
@@ -70,19 +73,25 @@ impl Snapshot {
             state,
             policy,
             now: server.now,
+            jobs: server.jobs().cloned().collect(),
             outlook: OnceLock::new(),
         }
     }
 
-    /// The forecast for all jobs, computed by the first query that needs it.
-    fn outlook(&self) -> &Outlook {
+    /// The forecast for all jobs, with the predicted run times. The first query that needs the
+    /// forecast computes it.
+    fn outlook(&self, history: &RunTimeHistory) -> &(RunTimes, Outlook) {
         self.outlook.get_or_init(|| {
-            forecast::run(
-                self.state.clone(),
+            let run_times = run_times::of_jobs(&self.jobs, history);
+            let outlook = forecast::estimate(
+                &self.state,
                 &self.policy,
                 self.now,
                 Budget::default(),
-            )
+                &run_times,
+                None,
+            );
+            (run_times, outlook)
         })
     }
 
@@ -219,11 +228,12 @@ impl ForecastTask {
     /// Sends the answer in parts.
     pub fn answer<E>(
         &self,
+        history: &RunTimeHistory,
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
         let snapshot = &*self.snapshot;
         match &self.task {
-            SnapshotQuery::Starts(jobs) => self.starts(jobs, each),
+            SnapshotQuery::Starts(jobs) => self.starts(jobs, history, each),
             SnapshotQuery::Windows(job) => each(ForecastAnswer::Windows(holes::windows(
                 &snapshot.state,
                 &snapshot.policy,
@@ -231,19 +241,21 @@ impl ForecastTask {
                 job,
             ))),
             SnapshotQuery::Why(job, overtakers) => {
-                let why = explain(snapshot, &snapshot.state, *job, snapshot.outlook());
+                let (run_times, outlook) = snapshot.outlook(history);
+                let why = explain(snapshot, &snapshot.state, *job, outlook);
                 let why = why.map(|why| {
                     Box::new(Explanation {
                         overtakers: overtakers.clone(),
+                        run_time: run_times.of(*job).and_then(RunTimePrediction::estimate),
                         ..why
                     })
                 });
                 each(ForecastAnswer::Explained(why))
             }
-            SnapshotQuery::Released(job) => {
-                each(ForecastAnswer::Explained(self.trial(job).map(Box::new)))
-            }
-            SnapshotQuery::Trial(job, held) => match self.trial(job) {
+            SnapshotQuery::Released(job) => each(ForecastAnswer::Explained(
+                self.trial(job, history).map(Box::new),
+            )),
+            SnapshotQuery::Trial(job, held) => match self.trial(job, history) {
                 Some(explanation) => each(ForecastAnswer::Tried {
                     explanation: Box::new(explanation),
                     held: *held,
@@ -263,9 +275,10 @@ impl ForecastTask {
     fn starts<E>(
         &self,
         jobs: &BTreeSet<JobId>,
+        history: &RunTimeHistory,
         each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
     ) -> Result<(), E> {
-        let outlook = self.snapshot.outlook();
+        let (_, outlook) = self.snapshot.outlook(history);
         each(ForecastAnswer::Horizon(outlook.horizon))?;
         let mut part = Vec::new();
         for foreseen in outlook.starts.iter().chain(&outlook.rest) {
@@ -425,19 +438,27 @@ impl ForecastTask {
         })
     }
 
-    fn trial(&self, job: &Job) -> Option<Explanation> {
+    fn trial(&self, job: &Job, history: &RunTimeHistory) -> Option<Explanation> {
         let snapshot = &*self.snapshot;
         let mut state = snapshot.state.clone();
         state.enqueue(job);
-        let budget = Budget::default();
-        let outlook = forecast::run_until(
-            state.clone(),
+        let mut run_times = run_times::of_jobs(&snapshot.jobs, history);
+        let own = run_times::of_job(job, history);
+        let run_time = own.estimate();
+        run_times.insert(job.id, own);
+        let outlook = forecast::estimate(
+            &state,
             &snapshot.policy,
             snapshot.now,
-            budget,
-            job.id,
+            Budget::default(),
+            &run_times,
+            Some(job.id),
         );
-        explain(snapshot, &state, job.id, &outlook)
+        let explanation = explain(snapshot, &state, job.id, &outlook)?;
+        Some(Explanation {
+            run_time,
+            ..explanation
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::cli::client::exit::{self, Failure};
 use crate::config::Config;
 use crate::model::policy::{Policy, Preset};
+use crate::sim::accuracy::AccuracyTest;
 use crate::sim::machine::NodeBatch;
 use crate::sim::metrics::Metrics;
 use crate::sim::plot;
@@ -70,6 +71,11 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
+    /// Predict the starts of about 1000 waiting jobs from the run times of the jobs that have ended
+    /// before, and report how accurate the predictions are
+    #[arg(long)]
+    accuracy: bool,
+
     /// Format of the summary
     #[arg(long, value_name = "FORM", value_enum, default_value_t = ReplayFormat::Text)]
     summary: ReplayFormat,
@@ -100,8 +106,14 @@ fn replay(args: &ReplayArgs) -> Result<Summary> {
     let (config, policy) = config_and_policy(args)?;
     let (machine, jobs, records) = load(args).with_context(|| name.clone())?;
     let bar = bar(jobs.len());
-    let outcomes = replay::run(&jobs, machine, &config, &policy, |started| {
-        show(&bar, started)
+    let mut accuracy = args
+        .accuracy
+        .then(|| AccuracyTest::new(&jobs, policy.clone()));
+    let outcomes = replay::run(&jobs, machine, &config, &policy, |instant| {
+        if let Some(accuracy) = &mut accuracy {
+            accuracy.observe(instant);
+        }
+        show(&bar, instant.started);
     });
     bar.finish_and_clear();
     let outcomes = outcomes.with_context(|| name.clone())?;
@@ -125,6 +137,7 @@ fn replay(args: &ReplayArgs) -> Result<Summary> {
         machine,
         records,
         metrics,
+        accuracy: accuracy.map(|accuracy| accuracy.finish(&outcomes)),
     })
 }
 

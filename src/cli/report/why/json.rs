@@ -8,8 +8,11 @@ use super::sentences::rejected;
 use super::steps::StageStep;
 use crate::cli::report::fair_share;
 use crate::model::job::event::Event;
-use crate::model::report::outlook::{Explanation, PreemptionOutlook, QueueRank, Survey};
+use crate::model::report::outlook::{
+    EstimateBasis, Explanation, PreemptionOutlook, QueueRank, RunTimeEstimate, Survey,
+};
 
+use crate::model::time::Span;
 use crate::shown::comment;
 use serde_json::{Value, json};
 
@@ -84,7 +87,8 @@ impl JobView<'_> {
             })
         });
         json!({
-            "estimated": start(self.server, &explanation.prospect),
+            "estimated": start(self.server, &explanation.prospect, explanation.range),
+            "run_time": explanation.run_time.as_ref().map(run_time),
             "horizon": {"until": self.wall(horizon.until).0, "cycles": horizon.cycles, "whole": horizon.is_whole},
             "rank": explanation.rank.as_ref().map(rank),
             "ahead": explanation.ahead,
@@ -175,4 +179,25 @@ fn nodes(survey: &Survey) -> Value {
         "named": survey.named,
         "rejected": rejected.collect::<Value>(),
     })
+}
+
+/// The predicted run time in seconds, and the number of past jobs from which it is predicted.
+fn run_time(estimate: &RunTimeEstimate) -> Value {
+    let (like, jobs) = match estimate.basis {
+        EstimateBasis::Name(jobs) => ("name", jobs),
+        EstimateBasis::Program(jobs) => ("script", jobs),
+        EstimateBasis::Size(jobs) => ("processors", jobs),
+        EstimateBasis::Walltimes(jobs) => ("walltimes", jobs),
+    };
+    json!({
+        "like": like,
+        "jobs": jobs,
+        "median": seconds(estimate.median),
+        "p90": seconds(estimate.long),
+        "longest": seconds(estimate.longest),
+    })
+}
+
+fn seconds(span: Span) -> i64 {
+    span.0.saturating_add(999) / 1000
 }

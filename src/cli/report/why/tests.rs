@@ -49,6 +49,8 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         overtakers: vec![],
         way: None,
         fair_share: None,
+        range: None,
+        run_time: None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::sentences::rejected;
 use super::steps::StageVerdict;
 use crate::cli::output::table::FixedColumn::{Left, Rest};
 use crate::cli::output::table::push_line;
-use crate::cli::report::fair_share;
+use crate::cli::report::{estimate, fair_share};
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
 use crate::model::job::suspension::SuspendMode;
@@ -258,6 +258,9 @@ impl JobView<'_> {
                 barrier.limit, barrier.value, barrier.used
             );
         }
+        if let Some(run_time) = &explanation.run_time {
+            let _ = writeln!(out, "  Run time:   {}", estimate::run_time(run_time));
+        }
         if explanation.ahead > 0 && !explanation.needs_change() {
             let _ = writeln!(
                 out,
@@ -321,15 +324,22 @@ impl JobView<'_> {
                 } else {
                     format!("at {}", self.moment(*at))
                 };
+                let range = explanation.range.map_or(String::new(), |range| {
+                    format!(" {}", estimate::range(range, self.server, self.now))
+                });
                 let end = match self.found.record.job.spec.walltime() {
                     Some(_) => format!("ends by {}", self.moment(*end)),
+                    None if explanation.run_time.is_some() => {
+                        format!("expected to end by {}", self.moment(*end))
+                    }
                     None => "end unknown (no walltime)".to_string(),
                 };
-                format!("starts {start} on {}, {end}", nodes(names))
+                format!("starts {start}{range} on {}, {end}", nodes(names))
             }
             Prospect::Waits(_) => {
                 "does not start unless a user or an administrator changes something".to_string()
             }
+            Prospect::Unknown(job) => estimate::unknown(&self.id(*job)),
             Prospect::Beyond => {
                 let until = self.moment(horizon.until);
                 format!(
