@@ -19,6 +19,8 @@ pub mod document;
 
 pub mod drain;
 
+pub mod expected_starts;
+
 pub mod explanation;
 
 pub mod families;

@@ -12,6 +12,7 @@ use super::output::json::{Document, Preamble};
 use crate::model::attribute::AttributeSetting;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
+use crate::model::report::outlook::JobForecast;
 use crate::model::time::{Time, Wall};
 use crate::sys::clock;
 use crate::sys::home::Home;
@@ -25,6 +26,10 @@ use clap::Args;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::io::Write;
+
+mod accuracy;
+
+pub mod advice;
 
 mod cycles;
 
@@ -92,6 +97,10 @@ pub struct ReportOptions {
     /// preempted, duration
     #[arg(long, help_heading = HEADING)]
     cycles: bool,
+    /// How accurate estimates are: the run times of the jobs of the last 30 days, predicted from the
+    /// jobs before them, compared with what happened
+    #[arg(long, help_heading = HEADING)]
+    accuracy: bool,
     /// With --why: show every obstacle at every stage, not only the first one
     #[arg(short = 'v', long, help_heading = HEADING)]
     verbose: bool,
@@ -120,7 +129,7 @@ impl ReportOptions {
         }
     }
 
-    fn views(&self) -> [bool; 9] {
+    fn views(&self) -> [bool; 10] {
         [
             self.start,
             self.why,
@@ -131,6 +140,7 @@ impl ReportOptions {
             self.limits,
             self.cycles,
             self.pools,
+            self.accuracy,
         ]
     }
 
@@ -161,6 +171,7 @@ impl ReportOptions {
             (self.limits, "--limits"),
             (self.cycles, "--cycles"),
             (self.pools, "--resources"),
+            (self.accuracy, "--accuracy"),
         ];
         if let Some((_, option)) = without_operands
             .iter()
@@ -177,6 +188,9 @@ impl ReportOptions {
         }
         if self.shares {
             return write_report(out, shares::report(&mut context, json)?, Vec::new());
+        }
+        if self.accuracy {
+            return write_report(out, accuracy::report(&mut context, json)?, Vec::new());
         }
         if self.limits {
             return write_report(out, limits::report(&mut context, users, json)?, Vec::new());
@@ -271,6 +285,12 @@ pub fn explain(
 /// to the failures.
 pub fn explanations(ids: &[JobId], failures: &mut Vec<Failure>) -> Result<Vec<Value>, Failure> {
     why::data(&mut ReportContext::open()?, ids, failures)
+}
+
+/// The forecasts for these waiting jobs. Fails if schedd does not answer.
+pub fn forecasts(ids: &[JobId]) -> Result<Vec<JobForecast>, Failure> {
+    let answers = ReportContext::open()?.ask(ForecastQuery::Starts(ids.to_vec()))?;
+    Ok(answers.into_iter().flat_map(starts::parts).collect())
 }
 
 impl ReportContext {

@@ -2,6 +2,7 @@
 //! run times of the jobs that have ended so far, and compares the predictions with the replay.
 
 use super::replay::{Instant, Outcome, index_of};
+use super::run_time_accuracy;
 use super::trace::TraceJob;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -208,10 +209,7 @@ pub struct Accuracy {
 
 /// The median of values in milliseconds, in seconds; 0 without values.
 fn median(values: impl Iterator<Item = i64>) -> f64 {
-    let mut values: Vec<i64> = values.collect();
-    values.sort_unstable();
-    let value = values.get(values.len() / 2).copied().unwrap_or(0);
-    value as f64 / 1000.0
+    run_time_accuracy::median(values.collect()) as f64 / 1000.0
 }
 
 fn id_of(job: usize) -> JobId {

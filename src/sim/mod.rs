@@ -41,5 +41,8 @@ pub mod schedule;
 // Recordings of a live schedd's cycles.
 pub mod recorded;
 
-/// The accuracy of forecasts, measured on a trace.
+// How accurate predicted run times of past jobs are.
+pub mod run_time_accuracy;
+
+// How accurate forecasts are, measured on a trace.
 pub mod accuracy;

@@ -7,6 +7,7 @@ mod configured_values;
 mod dialects;
 mod drain;
 mod error_hints;
+mod estimates;
 mod forecast;
 mod interactive;
 mod job_commands;

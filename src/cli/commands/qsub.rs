@@ -12,6 +12,7 @@ use crate::cli::arguments::job_options::{
 use crate::cli::arguments::script::ScriptSource;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::logout;
+use crate::cli::report::{advice, dry_run};
 use crate::cli::session::interactive;
 use crate::model::attribute::AttributeSetting;
 use crate::model::job::value_syntax;
@@ -132,7 +133,7 @@ fn run() -> Result<u8, Failure> {
     let plan = request.plan_with_queue("", &home)?;
     exit::print_notes("qsub", &plan.remarks);
     if plan.dry_run {
-        return crate::cli::report::dry_run::run(
+        return dry_run::run(
             request.with_current_defaults(plan, &home)?.submission,
             &home,
         );
@@ -146,6 +147,9 @@ fn run() -> Result<u8, Failure> {
         exit::print(format!("{}\n", submitted.id))?;
     }
     logout::warn("qsub", &home);
+    if !plan.quiet {
+        advice::print("qsub", &submitted.id);
+    }
     if plan.block {
         crate::cli::session::block::until_end(submitted.client, &home, &submitted.id)
     } else {

@@ -2,6 +2,7 @@
 
 use super::columns;
 use super::document;
+use super::expected_starts::{self, ExpectedStart};
 use super::filter::JobFilter;
 use super::job_view::JobView;
 use super::list::{OWN_COLUMNS, summary};
@@ -18,7 +19,7 @@ use std::io::stdout;
 const RECENT: &str = "1d";
 
 /// The lines of the overview besides the rows of the tables.
-const OTHER_LINES: usize = 14;
+const OTHER_LINES: usize = 16;
 
 /// The maximum number of nodes in the overview.
 const MOST_NODES: usize = 8;
@@ -31,13 +32,18 @@ pub fn run(output: &OutputOptions) -> Result<u8, Failure> {
     filter.require("since", RECENT, &context)?;
     let found = session.jobs(&filter, Arrays::Folded)?;
     let nodes = session.ask(&Question::Nodes)?.nodes;
+    let starts = expected_starts::find(&found);
     if output.json {
         let jobs: Vec<_> = found.views().map(|job| document::job(&job)).collect();
         let nodes: Vec<_> = nodes
             .iter()
             .map(|record| nodes::data(record, &found.server))
             .collect();
-        let content = json!({ "jobs": jobs, "nodes": nodes });
+        let starts: Vec<_> = starts
+            .iter()
+            .filter_map(|start| start.data(&found.server))
+            .collect();
+        let content = json!({ "jobs": jobs, "nodes": nodes, "expected_starts": starts });
         exit::print(document::document(
             "overview",
             &found.server,
@@ -45,7 +51,7 @@ pub fn run(output: &OutputOptions) -> Result<u8, Failure> {
             content,
         ))?;
     } else {
-        exit::print(text(&found, &nodes, output)?)?;
+        exit::print(text(&found, &nodes, &starts, output)?)?;
     }
     Ok(0)
 }
@@ -53,13 +59,15 @@ pub fn run(output: &OutputOptions) -> Result<u8, Failure> {
 fn text(
     found: &FoundJobs,
     nodes: &[NodeRecord],
+    starts: &[ExpectedStart],
     output: &OutputOptions,
 ) -> Result<String, Failure> {
     let (width, has_color) = (output.width(), output.has_color());
     let mut jobs: Vec<JobView> = found.views().collect();
     jobs.sort_by_key(|job| (order(job.status()), job.record.job.id));
     let shown_nodes: Vec<&NodeRecord> = nodes.iter().take(MOST_NODES).collect();
-    let rows = rows_of_terminal().saturating_sub(OTHER_LINES + shown_nodes.len());
+    let other_lines = OTHER_LINES + shown_nodes.len() + starts.len();
+    let rows = rows_of_terminal().saturating_sub(other_lines);
     let mut text = String::new();
     if jobs.is_empty() {
         text.push_str("You have no unfinished jobs, and none failed in the last day.\n");
@@ -77,6 +85,13 @@ fn text(
         text.push_str(&format!("{}\n", summary(&jobs)));
     }
     text.push('\n');
+    if !starts.is_empty() {
+        text.push_str("Next expected starts:\n");
+        for start in starts {
+            text.push_str(&format!("  {}\n", start.text(&found.server)));
+        }
+        text.push('\n');
+    }
     text.push_str(&nodes::text(&shown_nodes, width, has_color));
     if shown_nodes.len() < nodes.len() {
         text.push_str(&format!(

@@ -5,6 +5,7 @@ use super::session::OutputOptions;
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::source::QuerySource;
 use crate::cli::commands::qsub::{self, SubmittedJob};
+use crate::cli::report::advice;
 use crate::model::job::value_syntax;
 use crate::sys::clock;
 use crate::sys::home::Home;
@@ -44,6 +45,7 @@ impl SubmitArgs {
             exit::print(text)?;
         } else if stdout().is_terminal() {
             exit::print(format!("Submitted job {}.\n", submitted.id))?;
+            advice::print("lanai", &submitted.id);
         } else {
             exit::print(format!("{}\n", submitted.id))?;
         }

@@ -58,7 +58,7 @@ pub fn report(
     })
 }
 
-fn parts(answer: ForecastAnswer) -> Vec<JobForecast> {
+pub(super) fn parts(answer: ForecastAnswer) -> Vec<JobForecast> {
     if let ForecastAnswer::JobForecast(foreseen) = answer {
         foreseen
     } else {

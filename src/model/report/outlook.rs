@@ -25,9 +25,11 @@ pub struct JobForecast {
 /// run times of running and waiting jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartRange {
-    /// Start if the jobs ahead run as short as the shortest tenth of the past jobs like them.
+    /// Half of the wait if the jobs ahead run as short as the shortest tenth of the past jobs like
+    /// them.
     pub earliest: Time,
-    /// Start if the jobs ahead run as long as the longest tenth of the past jobs like them.
+    /// One and a half times the wait if the jobs ahead run as long as the longest tenth of the past
+    /// jobs like them.
     pub latest: Time,
 }
 
