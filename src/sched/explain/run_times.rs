@@ -19,6 +19,9 @@ const MAX_SAMPLES: usize = 40;
 /// The number of past jobs from which a group of like jobs is preferred to a larger group.
 const ENOUGH_SAMPLES: usize = 3;
 
+/// The name of jobs from standard input, which says nothing about their run times.
+const UNNAMED: &str = "STDIN";
+
 /// The number of past jobs of all users from which their use of walltimes is known.
 const ENOUGH_SHARES: usize = 20;
 
@@ -81,9 +84,10 @@ impl RunTimeHistory {
             .program
             .as_ref()
             .and_then(|program| self.by_program.get(&(user.clone(), program.clone())));
+        let by_name = self.by_name.get(&(user.clone(), job.name.clone()));
         let groups = [
             (
-                self.by_name.get(&(user.clone(), job.name.clone())),
+                by_name.filter(|_| job.name != UNNAMED),
                 EstimateBasis::Name as fn(u64) -> EstimateBasis,
             ),
             (by_program, EstimateBasis::Program),
@@ -92,7 +96,12 @@ impl RunTimeHistory {
                 EstimateBasis::Size,
             ),
         ];
-        for least in [ENOUGH_SAMPLES, 1] {
+        // Without a walltime, even one past job is better than no estimate.
+        let least = match job.walltime {
+            Some(_) => ENOUGH_SAMPLES,
+            None => 1,
+        };
+        for least in [ENOUGH_SAMPLES, least] {
             for (samples, basis) in &groups {
                 if let Some(samples) = samples.filter(|samples| samples.len() >= least) {
                     return (samples.sorted(), Some(basis(samples.len() as u64)));
@@ -166,7 +175,7 @@ impl RunTimePrediction {
 
     /// The run time that a fraction `quantile` of the like jobs did not exceed, and at most the
     /// walltime. Only jobs that ran longer than `elapsed` count. If no like job ran that long, the
-    /// job is assumed to have run half of its time. None if the job has neither like jobs nor a
+    /// chance to run `n` times as long as until now is assumed to be `1 / n`. None if the job has neither like jobs nor a
     /// walltime.
     pub fn run_time(&self, quantile: f64, elapsed: Span) -> Option<Span> {
         let longer = &self.samples[self
@@ -176,7 +185,7 @@ impl RunTimePrediction {
         let predicted = match longer.get(rank.saturating_sub(1)) {
             Some(run_time) => Some(*run_time),
             None if self.samples.is_empty() => None,
-            None => Some(Span(elapsed.0.saturating_mul(2))),
+            None => Some(Span((elapsed.0 as f64 / (1.0 - quantile)) as i64)),
         };
         match (predicted, self.walltime) {
             (Some(run_time), Some(walltime)) => Some(run_time.min(walltime)),
@@ -262,6 +271,8 @@ mod tests {
             basis("bob", "a", 1),
             (Some(EstimateBasis::Name(1)), Some(7))
         );
+        let limited = traits("bob", "a", 1, Some(60));
+        assert_eq!(history.predict(&limited, None).basis, None, "one job only");
         assert_eq!(basis("cat", "a", 1), (None, None), "no jobs of this user");
     }
 

@@ -129,6 +129,7 @@ impl JobView<'_> {
 fn no_forecast() -> Value {
     json!({
         "estimated": null,
+        "run_time": null,
         "horizon": null,
         "rank": null,
         "ahead": null,
