@@ -75,6 +75,8 @@ pub mod wait;
 
 pub mod undo;
 
+pub mod top;
+
 pub mod why;
 
 use crate::cli::client::exit::{self, Failure};
@@ -133,6 +135,8 @@ enum Task {
     Undo(undo::UndoArgs),
     /// Report on utilization, waiting times, usage and failures; --html adds charts
     Report(report::ReportArgs),
+    /// Watch jobs, nodes and a timeline on the whole terminal, and change jobs with keys
+    Top(top::TopArgs),
 }
 
 /// The definition of the command line.
@@ -180,6 +184,7 @@ impl LanaiArgs {
             Some(Task::Release(args)) => args.release(&self.output),
             Some(Task::Undo(args)) => args.run(&self.output),
             Some(Task::Report(args)) => args.run(&self.output),
+            Some(Task::Top(args)) => args.run(&self.output),
         }
     }
 }

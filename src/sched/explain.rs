@@ -6,5 +6,6 @@ pub mod holes;
 pub mod limits_in_force;
 pub(in crate::sched) mod node_survey;
 pub(in crate::sched) mod obstacles;
+mod predicted_ends;
 pub mod run_times;
 pub mod why;

@@ -28,6 +28,13 @@ pub fn monotonic_micros() -> u64 {
         .as_micros() as u64
 }
 
+/// Processor time that all threads of this process have used, in microseconds.
+pub fn processor_micros() -> u64 {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+        .map_or(Duration::ZERO, Duration::from)
+        .as_micros() as u64
+}
+
 /// Wall-clock time in milliseconds since the Unix epoch.
 pub fn wall_millis() -> i64 {
     read(ClockId::CLOCK_REALTIME).0 + test_offset()

@@ -96,7 +96,7 @@ fn past_jobs_of_the_same_name_give_an_estimated_start() {
 #[test]
 fn the_accuracy_report_compares_predictions_with_run_times() {
     let sandbox = installation();
-    for _ in 0..2 {
+    for _ in 0..4 {
         let past = submit_whole(&sandbox, "sim", &["-l", "walltime=60"], "true\n");
         sandbox.ended(&past);
     }
@@ -105,7 +105,7 @@ fn the_accuracy_report_compares_predictions_with_run_times() {
     let accuracy = &document["Accuracy"];
     assert_eq!(
         (&accuracy["jobs"], &accuracy["predicted"]),
-        (&2.into(), &1.into())
+        (&4.into(), &1.into())
     );
     assert!(
         accuracy["median_walltime_error_seconds"].as_i64() > Some(50),
@@ -113,7 +113,7 @@ fn the_accuracy_report_compares_predictions_with_run_times() {
     );
     let text = sandbox.run("qstat", &["--accuracy"]).ok();
     assert!(
-        text.starts_with("Of 2 jobs that ended in the last 30 days"),
+        text.starts_with("Of 4 jobs that ended in the last 30 days"),
         "{text}"
     );
     assert_eq!(sandbox.run("qstat", &["--accuracy", "1"]).code, 2);

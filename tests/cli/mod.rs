@@ -15,6 +15,7 @@ mod lanai;
 mod lanai_output;
 mod lanai_queries;
 mod lanai_report;
+mod lanai_top;
 mod metrics;
 mod qmgr;
 mod qterm;

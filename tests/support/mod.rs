@@ -11,6 +11,7 @@ pub mod people;
 pub mod played;
 pub mod sandbox;
 pub mod terminal;
+pub mod tmux;
 
 use proptest::test_runner::RngSeed;
 use std::path::{Path, PathBuf};

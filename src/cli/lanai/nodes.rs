@@ -118,7 +118,8 @@ pub fn text(records: &[&NodeRecord], width: Option<u16>, has_color: bool) -> Str
     table::render(&headings, rows, width, has_color)
 }
 
-fn row(record: &NodeRecord) -> Vec<Text> {
+/// The cells of a node: name, state, free processors, memory and GPUs, number of jobs, comment.
+pub fn row(record: &NodeRecord) -> Vec<Text> {
     let group = NodeGroup(vec![record]);
     let state = nodes::state(record);
     let share = |name: &str| format!("{}/{}", group.free(name), group.available(name));

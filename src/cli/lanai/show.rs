@@ -41,7 +41,7 @@ impl ShowArgs {
 }
 
 /// A line `Key: value` for each known fact.
-fn text(job: &JobView) -> String {
+pub fn text(job: &JobView) -> String {
     let job_record = &job.record.job;
     let (spec, life) = (&job_record.spec, &job_record.life);
     let now = job.now;

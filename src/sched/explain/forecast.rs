@@ -2,6 +2,7 @@
 //! assumed to end after its predicted run time ([`RunTimes`]), without a prediction at the end of
 //! its walltime, and an overdue job at once. The cycles plan with walltimes, as they do in reality.
 
+use super::predicted_ends::{Assumption, PredictedEnds};
 use super::run_times::RunTimes;
 use crate::model::job::NodeShare;
 use crate::model::job::array::SubjobState;
@@ -70,14 +71,6 @@ impl Outlook {
         let place = self.rest.binary_search_by_key(&id, |foreseen| foreseen.job);
         Some(&self.rest[place.ok()?])
     }
-}
-
-/// The predictions for running and waiting jobs, and how pessimistic they are.
-#[derive(Clone, Copy, Debug)]
-struct Assumption<'a> {
-    run_times: &'a RunTimes,
-    /// The fraction of past jobs that ran at most as long as a job is assumed to run.
-    quantile: f64,
 }
 
 /// The quantiles of run times for the expected start, the earliest and the latest start.
@@ -335,11 +328,11 @@ impl ForecastRun<'_> {
     /// only has the default walltime of the policy.
     fn unknown_end(&self, next: Option<Time>) -> Option<JobId> {
         let next = next?;
-        let ends_by_default = |job: &&JobId| {
+        let ends_by_default = |job: &JobId| {
             let running = self.state.running.get(job);
             running.is_some_and(|running| running.until <= next)
         };
-        self.ends.unknown.iter().find(ends_by_default).copied()
+        self.ends.unknown().find(ends_by_default)
     }
 
     fn end_jobs(&mut self, moment: Time) {
@@ -405,79 +398,6 @@ fn distinct(shares: &[NodeShare]) -> Vec<String> {
         .filter(|name| seen.insert(*name))
         .map(str::to_string)
         .collect()
-}
-
-/// The predicted ends of running jobs that end before their walltime, and the running jobs with an
-/// unknown end.
-struct PredictedEnds<'a> {
-    assumption: Assumption<'a>,
-    ends: BTreeSet<(Time, JobId)>,
-    by_job: BTreeMap<JobId, Time>,
-    /// The jobs with neither a walltime nor a prediction.
-    unknown: BTreeSet<JobId>,
-}
-
-impl<'a> PredictedEnds<'a> {
-    fn of_running(state: &ClusterState, assumption: Assumption<'a>, now: Time) -> Self {
-        let mut ends = PredictedEnds {
-            assumption,
-            ends: BTreeSet::new(),
-            by_job: BTreeMap::new(),
-            unknown: BTreeSet::new(),
-        };
-        for &(_, job) in &state.ends {
-            let started = assumption.run_times.of(job).and_then(|of| of.started);
-            ends.predict(job, started.unwrap_or(now), now);
-        }
-        ends
-    }
-
-    /// Notes the predicted end of a job. A job whose prediction is its walltime has no entry: it
-    /// ends with its walltime, which the state knows.
-    fn predict(&mut self, job: JobId, started: Time, now: Time) {
-        let Some(prediction) = self.assumption.run_times.of(job) else {
-            return;
-        };
-        match prediction.run_time(self.assumption.quantile, now.since(started)) {
-            None => drop(self.unknown.insert(job)),
-            Some(run_time) if Some(run_time) == prediction.walltime => (),
-            Some(run_time) => {
-                let end = started + run_time;
-                self.ends.insert((end, job));
-                self.by_job.insert(job, end);
-            }
-        }
-    }
-
-    fn forget(&mut self, job: JobId) {
-        self.unknown.remove(&job);
-        if let Some(end) = self.by_job.remove(&job) {
-            self.ends.remove(&(end, job));
-        }
-    }
-
-    fn first(&self) -> Option<Time> {
-        self.ends.first().map(|&(end, _)| end)
-    }
-
-    fn take_ended(&mut self, moment: Time) -> Option<JobId> {
-        let &(end, job) = self.ends.first()?;
-        (end <= moment).then(|| {
-            self.forget(job);
-            job
-        })
-    }
-
-    /// The end of a job that starts: of its walltime, or the predicted end of a job without a
-    /// walltime; [`Time::NEVER`] if neither is known.
-    fn latest(&self, job: JobId, until: Time) -> Time {
-        match self.assumption.run_times.of(job) {
-            Some(prediction) if prediction.walltime.is_none() => {
-                self.by_job.get(&job).copied().unwrap_or(Time::NEVER)
-            }
-            _ => until,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn only_the_latest_jobs_count() {
         let mut history = RunTimeHistory::default();
-        for run_time in [1; 100].into_iter().chain([50; MAX_SAMPLES as usize]) {
+        for run_time in [1; 100].into_iter().chain([50; MAX_SAMPLES]) {
             history.add(&traits("ann", "a", 1, None), Span::seconds(run_time));
         }
         let prediction = history.predict(&traits("ann", "a", 1, None), None);
