@@ -110,7 +110,7 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     let sandbox = two_processors();
     let id = submit_counting(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"]);
     let waiting = sandbox.submit(
-        &["-l", "select=1:ncpus=2"],
+        &["-l", "select=1:ncpus=2", "-l", "walltime=1:00:00"],
         "while [ ! -e enough ]; do sleep 0.02; done\n",
     );
     let greedy = sandbox.submit(&["-l", "select=1:ncpus=0:mem=4gb"], "true\n");

@@ -1,5 +1,6 @@
 //! Scheduling policy: scenarios, priorities, limits, preemption, reservations, replayed traces.
 
+mod accuracy;
 mod eligible_time;
 mod fair_share;
 mod fair_share_live;
