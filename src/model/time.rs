@@ -49,6 +49,12 @@ impl Span {
         self.0 / 1000
     }
 
+    /// Returns the span in whole seconds, rounded up.
+    pub const fn rounded_up(self) -> Span {
+        let seconds = self.0.saturating_add(999).div_euclid(1000);
+        Span::seconds(seconds)
+    }
+
     /// Parses `[[HH:]MM:]SS[.mmm]`. A fraction other than zero counts as a whole second, as in PBS.
     /// None for other texts, such as negative numbers, an empty first field, or more than two
     /// colons.
@@ -188,6 +194,8 @@ mod tests {
             assert_eq!(seconds(bad), None, "{bad}");
         }
         assert_eq!(Span::seconds(1_209_600).to_string(), "336:00:00");
+        assert_eq!(Span(2001).rounded_up(), Span::seconds(3));
+        assert_eq!(Span(2000).rounded_up(), Span::seconds(2));
     }
 
     #[test]

@@ -5,23 +5,22 @@ use crate::model::account::accounting::AccountingEntry;
 use crate::model::report::past_job::JobTraits;
 use crate::model::time::Span;
 use crate::sched::explain::run_times::RunTimeHistory;
-use serde::Serialize;
 
-/// The result. Times are in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+/// The result.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunTimeAccuracy {
     /// The number of past jobs.
     pub jobs: usize,
     /// The number of jobs for which there were earlier jobs to compare with.
     pub predicted: usize,
     /// The median difference between the predicted median and the run time.
-    pub median_error: i64,
+    pub median_error: Span,
     /// The number of predicted jobs that ran no longer than the predicted 90th percentile.
     pub within_p90: usize,
     /// The number of predicted jobs with a walltime.
     pub with_walltime: usize,
     /// The median difference between their walltime and their run time.
-    pub median_walltime_error: i64,
+    pub median_walltime_error: Span,
 }
 
 /// Predicts the run times of these jobs, and compares. Deleted jobs and requeued attempts do not
@@ -53,9 +52,9 @@ pub fn of_entries(entries: &[AccountingEntry]) -> RunTimeAccuracy {
         walltime_errors.extend(entry.asked.walltime.map(walltime_error));
     }
     result.predicted = errors.len();
-    result.median_error = median(errors);
+    result.median_error = Span(median(errors));
     result.with_walltime = walltime_errors.len();
-    result.median_walltime_error = median(walltime_errors);
+    result.median_walltime_error = Span(median(walltime_errors));
     result
 }
 

@@ -42,7 +42,7 @@ fn the_jobs_are_shown_and_changed_by_keys() {
                 .all(|line| line.chars().count() <= usize::from(size.0))
         );
         tmux.press(&["?"]);
-        tmux.shows("release");
+        tmux.shows("after a confirmation");
         tmux.press(&["Escape"]);
         tmux.press(&["/", "b", "e", "t"]);
         tmux.until("only beta", |screen| {
@@ -57,9 +57,9 @@ fn the_jobs_are_shown_and_changed_by_keys() {
             (sandbox.job(&second)["job_state"] == "Q").then_some(())
         });
         tmux.press(&["w"]);
-        tmux.shows("ncpus");
+        tmux.shows("Not enough ncpus free");
         tmux.press(&["1", "c"]);
-        tmux.shows("y");
+        tmux.shows("y or n");
         tmux.press(&["y"]);
         sandbox.until("the end of the job", || {
             sandbox.run("qstat", &[&second]).code.ne(&0).then_some(())
@@ -88,14 +88,22 @@ fn the_display_follows_the_size_of_the_terminal() {
     };
     tmux.shows("gamma");
     tmux.resize(80, 24);
-    tmux.until("24 lines", |screen| {
-        screen.contains("gamma") && screen.lines().count() <= 24
+    let has_keys = |screen: &str, row: usize| {
+        screen
+            .lines()
+            .nth(row)
+            .is_some_and(|line| line.contains("q quit"))
+    };
+    tmux.until("the keys in the last of 24 lines", |screen| {
+        has_keys(screen, 23)
     });
     tmux.resize(40, 8);
-    tmux.shows("alpha");
+    tmux.until("the keys in the last of 8 lines", |screen| {
+        has_keys(screen, 7)
+    });
     tmux.resize(120, 40);
-    tmux.until("the larger screen", |screen| {
-        screen.contains("gamma") && screen.lines().any(|line| line.chars().count() > 100)
+    tmux.until("the keys in the last of 40 lines", |screen| {
+        has_keys(screen, 39)
     });
 }
 

@@ -4,6 +4,7 @@
 use crate::support::sandbox::{Sandbox, kill};
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -287,11 +288,10 @@ fn a_removed_socket_is_created_again() {
     assert_eq!(sandbox.pids_of("schedd").len(), 1);
 }
 
-#[test]
-fn a_removed_runtime_directory_is_created_again() {
+/// A sandbox without LANAI_HOME, its runtime directory and its state directory: sockets are in the
+/// former and the spool is in the latter.
+fn sandbox_with_xdg_directories() -> (Sandbox, PathBuf, PathBuf) {
     let mut sandbox = Sandbox::new();
-    // Without LANAI_HOME, sockets are in the runtime directory and the spool is in the state
-    // directory.
     sandbox.unset("LANAI_HOME");
     let (runtime, state) = (sandbox.file("run"), sandbox.file("state"));
     fs::create_dir(&runtime).unwrap();
@@ -300,6 +300,12 @@ fn a_removed_runtime_directory_is_created_again() {
     sandbox.set("XDG_CONFIG_HOME", sandbox.file("config").display());
     fs::create_dir(sandbox.file("config")).unwrap();
     fs::rename(sandbox.home(), sandbox.file("config").join("lanai")).unwrap();
+    (sandbox, runtime, state)
+}
+
+#[test]
+fn a_removed_runtime_directory_is_created_again() {
+    let (sandbox, runtime, state) = sandbox_with_xdg_directories();
     let running = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&running);
     assert!(runtime.join("lanai/schedd.sock").exists() && state.join("lanai/spool").exists());
@@ -328,15 +334,7 @@ fn a_removed_runtime_directory_is_created_again() {
 /// cannot create it again.
 #[test]
 fn commands_reach_schedd_after_a_logout() {
-    let mut sandbox = Sandbox::new();
-    sandbox.unset("LANAI_HOME");
-    let (runtime, state) = (sandbox.file("run"), sandbox.file("state"));
-    fs::create_dir(&runtime).unwrap();
-    sandbox.set("XDG_RUNTIME_DIR", runtime.display());
-    sandbox.set("XDG_STATE_HOME", state.display());
-    sandbox.set("XDG_CONFIG_HOME", sandbox.file("config").display());
-    fs::create_dir(sandbox.file("config")).unwrap();
-    fs::rename(sandbox.home(), sandbox.file("config").join("lanai")).unwrap();
+    let (mut sandbox, runtime, state) = sandbox_with_xdg_directories();
     let running = sandbox.submit(&[], "sleep 3; exit 5\n");
     sandbox.running(&running);
     fs::remove_dir_all(&runtime).unwrap();

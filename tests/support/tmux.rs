@@ -21,7 +21,9 @@ impl Tmux {
         let tmux = Tmux { socket };
         let template = sandbox.command("lanai");
         let mut command = tmux.command();
-        command.args(["new-session", "-d"]);
+        command
+            .args(["new-session", "-d", "-c"])
+            .arg(sandbox.work());
         command.args(["-x", &size.0.to_string(), "-y", &size.1.to_string()]);
         command.args(["env", "-i", "TERM=screen-256color", "LC_ALL=C.UTF-8"]);
         for (name, value) in template.get_envs() {

@@ -10,11 +10,12 @@ use crate::shown::timestamp;
 use crate::sys::clock;
 use crate::wire::message::ServerFacts;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The maximum number of expected starts.
 const MOST: usize = 3;
 
-/// The maximum number of waiting jobs whose starts are requested.
+/// The maximum number of waiting jobs in the request to schedd.
 const MAX_REQUESTED: usize = 500;
 
 /// The forecast for a waiting job.
@@ -24,7 +25,7 @@ pub struct ExpectedStart {
     now: Wall,
 }
 
-/// The forecasts for the caller's waiting jobs, the earliest start first; jobs without a start last.
+/// The forecasts for the caller's waiting jobs: the earliest start first, jobs without a start last.
 /// An array has one start. Empty if schedd does not answer, because the overview needs only the
 /// spool.
 pub fn find(found: &FoundJobs) -> Vec<ExpectedStart> {
@@ -39,22 +40,25 @@ pub fn find(found: &FoundJobs) -> Vec<ExpectedStart> {
         return Vec::new();
     }
     let mut forecasts = report::forecasts(&ids).unwrap_or_default();
-    forecasts.sort_by_key(|forecast| start_of(forecast).map_or(Time::NEVER, |start| start));
+    forecasts.sort_by_key(|forecast| start_of(forecast).unwrap_or(Time::NEVER));
+    let mut names: BTreeMap<JobId, String> = waiting.into_iter().collect();
     let now = clock::wall();
-    let mut starts: Vec<ExpectedStart> = Vec::new();
-    for (id, name) in waiting {
-        let is_of_job =
-            |forecast: &&JobForecast| forecast.job == id || forecast.job.parent() == Some(id);
-        let first = forecasts.iter().find(is_of_job).cloned();
-        starts.extend(first.map(|forecast| ExpectedStart {
+    let first_of_job = |forecast: JobForecast| {
+        let parent = forecast.job.parent().unwrap_or(forecast.job);
+        let name = names
+            .remove(&forecast.job)
+            .or_else(|| names.remove(&parent))?;
+        Some(ExpectedStart {
             name,
             forecast,
             now,
-        }));
-    }
-    starts.sort_by_key(|start| start_of(&start.forecast).unwrap_or(Time::NEVER));
-    starts.truncate(MOST);
-    starts
+        })
+    };
+    forecasts
+        .into_iter()
+        .filter_map(first_of_job)
+        .take(MOST)
+        .collect()
 }
 
 fn start_of(forecast: &JobForecast) -> Option<Time> {

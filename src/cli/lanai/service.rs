@@ -47,7 +47,7 @@ pub fn run(arguments: &ServiceArgs) -> Result<u8, Failure> {
 /// The text of the unit that runs the program `schedd` for the installation in `state`.
 ///
 /// `KillMode=process`: noded and the jobs continue while schedd restarts. With `Delegate=yes`,
-/// noded creates a control group for each job below that of the service.
+/// noded creates the control groups of jobs below the control group of the service.
 pub fn unit(schedd: &Path, state: &Path) -> String {
     let program = quoted(&schedd.display().to_string()).replace('$', "$$");
     let variable = quoted(&format!("LANAI_HOME={}", state.display()));

@@ -3,7 +3,7 @@
 use super::{ReportContext, counted};
 use crate::cli::client::exit::Failure;
 use crate::model::account::accounting::AccountingFilter;
-use crate::model::time::{Span, Wall};
+use crate::model::time::Wall;
 use crate::sim::run_time_accuracy::{self, RunTimeAccuracy};
 use crate::wire::message::Question;
 use serde_json::json;
@@ -34,10 +34,10 @@ fn document(context: &ReportContext, accuracy: &RunTimeAccuracy) -> Vec<u8> {
     let value = json!({
         "jobs": accuracy.jobs,
         "predicted": accuracy.predicted,
-        "median_error_seconds": seconds(accuracy.median_error),
+        "median_error_seconds": accuracy.median_error.rounded_up().as_seconds(),
         "within_p90": accuracy.within_p90,
         "with_walltime": accuracy.with_walltime,
-        "median_walltime_error_seconds": seconds(accuracy.median_walltime_error),
+        "median_walltime_error_seconds": accuracy.median_walltime_error.rounded_up().as_seconds(),
     });
     document.add_value("Accuracy", &value);
     document.end()
@@ -54,7 +54,7 @@ fn text(accuracy: &RunTimeAccuracy) -> String {
         let _ = writeln!(
             out,
             "Median error of the prediction: {}",
-            Span::seconds(seconds(accuracy.median_error))
+            accuracy.median_error.rounded_up()
         );
         let _ = writeln!(
             out,
@@ -66,14 +66,9 @@ fn text(accuracy: &RunTimeAccuracy) -> String {
         let _ = writeln!(
             out,
             "Median error of the requested walltime: {} ({})",
-            Span::seconds(seconds(accuracy.median_walltime_error)),
+            accuracy.median_walltime_error.rounded_up(),
             counted(accuracy.with_walltime as u64, "job")
         );
     }
     out
-}
-
-/// Milliseconds as seconds, rounded up.
-fn seconds(milliseconds: i64) -> i64 {
-    milliseconds.saturating_add(999) / 1000
 }

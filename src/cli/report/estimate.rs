@@ -3,7 +3,7 @@
 
 use super::counted;
 use crate::model::report::outlook::{EstimateBasis, RunTimeEstimate, StartRange};
-use crate::model::time::{Span, Wall};
+use crate::model::time::Wall;
 use crate::shown::timestamp;
 use crate::wire::message::ServerFacts;
 
@@ -22,8 +22,8 @@ pub fn range(range: StartRange, server: &ServerFacts, now: Wall) -> String {
 pub fn run_time(estimate: &RunTimeEstimate) -> String {
     format!(
         "estimated {}, in nine of ten cases at most {} (from {})",
-        seconds(estimate.median),
-        seconds(estimate.long),
+        estimate.median.rounded_up(),
+        estimate.long.rounded_up(),
         basis(estimate.basis)
     )
 }
@@ -54,16 +54,11 @@ pub fn unknown(job: &str) -> String {
     )
 }
 
-/// A duration in PBS's format, in whole seconds, rounded up.
-fn seconds(span: Span) -> Span {
-    Span::seconds(span.0.saturating_add(999) / 1000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::example;
-    use crate::model::time::Time;
+    use crate::model::time::{Span, Time};
 
     #[test]
     fn a_range_within_a_minute_is_one_estimate() {

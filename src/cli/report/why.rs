@@ -157,4 +157,4 @@ impl JobView<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -1,9 +1,9 @@
-//! Past jobs, from whose run times forecasts predict the run times of other jobs.
+//! Past jobs. Forecasts predict the run times of other jobs from them.
 
 use crate::model::time::Span;
 
 /// Properties by which a job is compared with past jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobTraits {
     /// User name of the owner.
     pub user: String,

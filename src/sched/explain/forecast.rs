@@ -43,7 +43,7 @@ impl Default for Budget {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
     /// The predicted starts, and the predicted resumptions of jobs that are suspended at the
-    /// beginning, in order of time. Each prospect is [`Prospect::Starts`].
+    /// beginning, in order of time. Each prospect is [`Prospect::Starts`] or [`Prospect::Unknown`].
     pub starts: Vec<JobForecast>,
     /// The jobs that still wait at the end of the forecast, sorted by id. An array with waiting
     /// subjobs is one entry.
@@ -119,9 +119,9 @@ pub fn estimate(
 }
 
 impl Outlook {
-    /// Sets the range of each start: from the earliest to the latest start in the three forecasts,
-    /// extended by the factors [`EARLIER`] and [`LATER`]. More resources may delay a job, because another job takes them, so the order of the three
-    /// starts is not known.
+    /// Sets the range of each later start: from the earliest to the latest start in the three
+    /// forecasts, extended by the factors [`EARLIER`] and [`LATER`]. Any of the three forecasts can
+    /// have the earliest start, because resources that become free sooner can go to another job.
     fn add_ranges(&mut self, now: Time, short: &Outlook, long: &Outlook) {
         let [short, long] = [short, long].map(Outlook::start_times);
         for foreseen in &mut self.starts {
@@ -130,6 +130,9 @@ impl Outlook {
             };
             let others = [short.get(&foreseen.job), long.get(&foreseen.job)];
             let all = || others.into_iter().flatten().copied().chain([at]);
+            if all().all(|start| start <= now) {
+                continue;
+            }
             let scaled = |start: Time, (numerator, denominator): (i64, i64)| {
                 let wait = start.since(now).0 / denominator;
                 now + Span(wait.saturating_mul(numerator))
@@ -167,6 +170,7 @@ fn foresee(
         looks: 0,
         backfilled: BTreeMap::new(),
         stopped: BTreeSet::new(),
+        unknown: None,
     };
     let (mut at, mut cycles, mut cache) = (now, 0, CycleCache::default());
     loop {
@@ -178,14 +182,13 @@ fn foresee(
         cycles += 1;
         forecast.carry_out(policy, &plan);
         let next = forecast.next_moment(&plan);
-        let unknown = forecast.unknown_end(next);
         let is_seen =
             next.is_none() || forecast.state.is_idle() || plan.starts.iter().any(&is_last);
         let is_spent = cycles >= budget.cycles
             || forecast.starts.len() >= budget.starts
             || forecast.looks >= budget.looks;
         at = match next {
-            Some(moment) if !is_seen && !is_spent && unknown.is_none() => {
+            Some(moment) if !is_seen && !is_spent => {
                 forecast.end_jobs(moment);
                 moment
             }
@@ -196,9 +199,8 @@ fn foresee(
                     cycles,
                     is_whole: is_seen,
                 };
-                let unknown = unknown.filter(|_| !is_seen);
                 return Outlook {
-                    rest: forecast.rest(&plan, is_seen, unknown),
+                    rest: forecast.rest(&plan, is_seen),
                     starts: forecast.starts,
                     horizon,
                 };
@@ -219,6 +221,9 @@ struct ForecastRun<'a> {
     /// The jobs that the forecast has suspended. When such a job resumes, this does not count as a
     /// start.
     stopped: BTreeSet<JobId>,
+    /// The first job with an unknown end that has ended in the forecast. All later starts depend on
+    /// its end.
+    unknown: Option<JobId>,
 }
 
 impl ForecastRun<'_> {
@@ -243,12 +248,7 @@ impl ForecastRun<'_> {
             self.state
                 .occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
             self.state.note_suspended(resume.job, false);
-            let nodes = distinct(&resume.shares);
-            let prospect = Prospect::Starts {
-                at: plan.now,
-                end: resume.until,
-                nodes,
-            };
+            let prospect = self.start(plan.now, resume.until, distinct(&resume.shares));
             let foreseen = JobForecast {
                 job: resume.job,
                 prospect,
@@ -269,16 +269,21 @@ impl ForecastRun<'_> {
             }
             self.state.set_subjob_state(start.job, SubjobState::Begun);
             self.ends.predict(start.job, plan.now, plan.now);
-            let prospect = Prospect::Starts {
-                at: plan.now,
-                end: self.ends.latest(start.job, start.until),
-                nodes: nodes_of(start),
-            };
+            let end = self.ends.latest(start.job, start.until);
+            let prospect = self.start(plan.now, end, nodes_of(start));
             self.starts.push(JobForecast {
                 job: start.job,
                 prospect,
                 range: None,
             });
+        }
+    }
+
+    /// The forecast for a job that starts.
+    fn start(&self, at: Time, end: Time, nodes: Vec<String>) -> Prospect {
+        match self.unknown {
+            Some(job) => Prospect::Unknown(job),
+            None => Prospect::Starts { at, end, nodes },
         }
     }
 
@@ -324,17 +329,6 @@ impl ForecastRun<'_> {
         .min()
     }
 
-    /// The running job at whose end the next event would happen, if that end is unknown: the state
-    /// only has the default walltime of the policy.
-    fn unknown_end(&self, next: Option<Time>) -> Option<JobId> {
-        let next = next?;
-        let ends_by_default = |job: &JobId| {
-            let running = self.state.running.get(job);
-            running.is_some_and(|running| running.until <= next)
-        };
-        self.ends.unknown().find(ends_by_default)
-    }
-
     fn end_jobs(&mut self, moment: Time) {
         while let Some(job) = self.ends.take_ended(moment) {
             self.state.vacate(job);
@@ -343,6 +337,9 @@ impl ForecastRun<'_> {
         while let Some(&(end, job)) = self.state.ends.first()
             && end <= moment
         {
+            if self.ends.is_unknown(job) {
+                self.unknown.get_or_insert(job);
+            }
             self.ends.forget(job);
             self.state.vacate(job);
             self.state.set_subjob_state(job, SubjobState::Ended(0));
@@ -350,9 +347,8 @@ impl ForecastRun<'_> {
     }
 
     /// The jobs that still wait. Each has its reason if the forecast is complete (`is_seen`) or the
-    /// job can never run, otherwise [`Prospect::Beyond`]; or [`Prospect::Unknown`] if the forecast
-    /// ended because the end of the job `unknown` is unknown.
-    fn rest(&self, last: &Plan, is_seen: bool, unknown: Option<JobId>) -> Vec<JobForecast> {
+    /// job can never run, otherwise [`Prospect::Beyond`].
+    fn rest(&self, last: &Plan, is_seen: bool) -> Vec<JobForecast> {
         let reasons: BTreeMap<_, &Reason> = last
             .verdicts
             .iter()
@@ -360,7 +356,7 @@ impl ForecastRun<'_> {
             .collect();
         let prospect = |reason: Option<&&Reason>| match reason {
             Some(reason) if is_seen || reason.is_never() => Prospect::Waits((*reason).clone()),
-            _ => unknown.map_or(Prospect::Beyond, Prospect::Unknown),
+            _ => Prospect::Beyond,
         };
         let mut rest = Vec::new();
         for (&id, class) in &self.state.classes {
@@ -463,7 +459,7 @@ mod tests {
         );
     }
 
-    /// The prediction for a job of a user whose past jobs had these run times, in seconds.
+    /// The prediction for a job from past jobs with these run times, in seconds.
     fn prediction(past: &[i64], walltime: Option<i64>, started: Option<i64>) -> RunTimePrediction {
         let traits = |walltime: Option<i64>| JobTraits {
             user: "ann".into(),
@@ -518,14 +514,21 @@ mod tests {
             .running(1, "select=1:ncpus=4", "n1", 5 * 365 * 86_400)
             .running(2, "select=1:ncpus=4", "n2", 100)
             .queued(3, "select=1:ncpus=4 walltime=50")
-            .queued(4, "select=2:ncpus=4 walltime=50");
+            .queued(4, "select=2:ncpus=4 walltime=50")
+            .queued(5, "queue=night");
         let mut run_times = RunTimes::default();
         run_times.insert(JobId::job(1), prediction(&[], None, Some(0)));
         let outlook = estimated(&fixture, &run_times);
-        assert_eq!(text(&outlook), "3 at 100 on n2; 4 unknown because of 1");
+        assert_eq!(
+            text(&outlook),
+            "3 at 100 on n2; 4 unknown because of 1; 5 queue_stopped"
+        );
         run_times.insert(JobId::job(1), prediction(&[300; 3], None, Some(0)));
         let outlook = estimated(&fixture, &run_times);
-        assert_eq!(text(&outlook), "3 at 100 on n2; 4 at 300 on n1,n2");
+        assert_eq!(
+            text(&outlook),
+            "3 at 100 on n2; 4 at 300 on n1,n2; 5 queue_stopped"
+        );
     }
 
     #[test]

@@ -40,8 +40,8 @@ impl<'a> PredictedEnds<'a> {
         ends
     }
 
-    /// Notes the predicted end of a job. A job whose prediction is its walltime has no entry: it
-    /// ends with its walltime, which the state knows.
+    /// Adds the predicted end of a job. A job with a prediction equal to its walltime has no entry,
+    /// because the state has the end of its walltime.
     pub(super) fn predict(&mut self, job: JobId, started: Time, now: Time) {
         let Some(prediction) = self.assumption.run_times.of(job) else {
             return;
@@ -76,9 +76,10 @@ impl<'a> PredictedEnds<'a> {
         })
     }
 
-    /// The running jobs with an unknown end.
-    pub(super) fn unknown(&self) -> impl Iterator<Item = JobId> {
-        self.unknown.iter().copied()
+    /// Whether the end of this running job is unknown. In the state it has the default walltime of
+    /// the policy.
+    pub(super) fn is_unknown(&self, job: JobId) -> bool {
+        self.unknown.contains(&job)
     }
 
     /// The end of a job that starts: of its walltime, or the predicted end of a job without a

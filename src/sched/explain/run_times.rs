@@ -13,7 +13,7 @@ use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The number of past jobs that a prediction uses at most. Older jobs are less alike.
+/// The number of past jobs that a prediction uses at most. Older jobs are less similar.
 const MAX_SAMPLES: usize = 40;
 
 /// The number of past jobs from which a group of like jobs is preferred to a larger group.
@@ -175,8 +175,8 @@ impl RunTimePrediction {
 
     /// The run time that a fraction `quantile` of the like jobs did not exceed, and at most the
     /// walltime. Only jobs that ran longer than `elapsed` count. If no like job ran that long, the
-    /// chance to run `n` times as long as until now is assumed to be `1 / n`. None if the job has neither like jobs nor a
-    /// walltime.
+    /// chance to run `n` times as long as until now is assumed to be `1 / n`. None if the job has
+    /// neither like jobs nor a walltime.
     pub fn run_time(&self, quantile: f64, elapsed: Span) -> Option<Span> {
         let longer = &self.samples[self
             .samples

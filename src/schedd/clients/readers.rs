@@ -294,12 +294,15 @@ fn answer(
         ReaderQuery::Spool(question) => reader.answer(&question, viewer, each),
         ReaderQuery::Ahead(task) => {
             let server = reader.answer(&Question::Server, viewer, each);
-            let past_jobs = server.and_then(|()| reader.past_jobs());
-            past_jobs
-                .map(|jobs| RunTimeHistory::new(&jobs))
-                .and_then(|history| {
-                    task.answer(&history, &mut |part| each(ClientAnswer::Ahead(part)))
-                })
+            let past_jobs = if task.uses_past_jobs() {
+                server.and_then(|()| reader.past_jobs())
+            } else {
+                server.map(|()| Vec::new())
+            };
+            past_jobs.and_then(|jobs| {
+                let history = RunTimeHistory::new(&jobs);
+                task.answer(&history, &mut |part| each(ClientAnswer::Ahead(part)))
+            })
         }
     };
     let last = match answered {

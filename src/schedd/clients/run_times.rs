@@ -4,21 +4,28 @@ use crate::model::job::{Job, JobProgram};
 use crate::model::report::past_job::JobTraits;
 use crate::model::resource::ResourceValue;
 use crate::sched::explain::run_times::{RunTimeHistory, RunTimePrediction, RunTimes};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The predictions for these jobs.
+/// The predictions for these jobs. Equal jobs share a prediction, so that a long queue of them takes
+/// little time and memory.
 pub(super) fn of_jobs(jobs: &[Arc<Job>], history: &RunTimeHistory) -> RunTimes {
+    let mut by_traits: BTreeMap<JobTraits, RunTimePrediction> = BTreeMap::new();
     let mut run_times = RunTimes::default();
     for job in jobs {
-        run_times.insert(job.id, of_job(job, history));
+        let mut prediction = by_traits
+            .entry(traits(job))
+            .or_insert_with_key(|traits| history.predict(traits, None))
+            .clone();
+        prediction.started = job.life.open_run().map(|run| run.started);
+        run_times.insert(job.id, prediction);
     }
     run_times
 }
 
-/// The prediction for a job.
+/// The prediction for a job that has not started.
 pub(super) fn of_job(job: &Job, history: &RunTimeHistory) -> RunTimePrediction {
-    let started = job.life.open_run().map(|run| run.started);
-    history.predict(&traits(job), started)
+    history.predict(&traits(job), None)
 }
 
 fn traits(job: &Job) -> JobTraits {

@@ -225,7 +225,18 @@ pub enum SnapshotQuery {
 }
 
 impl ForecastTask {
-    /// Sends the answer in parts.
+    /// Whether the answer depends on the run times of past jobs.
+    pub fn uses_past_jobs(&self) -> bool {
+        matches!(
+            self.task,
+            SnapshotQuery::Starts(_)
+                | SnapshotQuery::Why(..)
+                | SnapshotQuery::Released(_)
+                | SnapshotQuery::Trial(..)
+        )
+    }
+
+    /// Sends the answer in parts. `history` contains the past jobs if the answer depends on them.
     pub fn answer<E>(
         &self,
         history: &RunTimeHistory,

@@ -12,7 +12,6 @@ use crate::model::report::outlook::{
     EstimateBasis, Explanation, PreemptionOutlook, QueueRank, RunTimeEstimate, Survey,
 };
 
-use crate::model::time::Span;
 use crate::shown::comment;
 use serde_json::{Value, json};
 
@@ -193,12 +192,8 @@ fn run_time(estimate: &RunTimeEstimate) -> Value {
     json!({
         "like": like,
         "jobs": jobs,
-        "median": seconds(estimate.median),
-        "p90": seconds(estimate.long),
-        "longest": seconds(estimate.longest),
+        "median": estimate.median.rounded_up().as_seconds(),
+        "p90": estimate.long.rounded_up().as_seconds(),
+        "longest": estimate.longest.rounded_up().as_seconds(),
     })
-}
-
-fn seconds(span: Span) -> i64 {
-    span.0.saturating_add(999) / 1000
 }

@@ -14,7 +14,7 @@ use crate::model::report::outlook::{
 use crate::model::time::Span;
 use steps::StageVerdict;
 
-fn explanation(objections: Vec<Reason>) -> Explanation {
+pub fn explanation(objections: Vec<Reason>) -> Explanation {
     let at = Time(1_700_003_600_000);
     Explanation {
         job: JobId::job(1),
